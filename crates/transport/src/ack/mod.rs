@@ -1,0 +1,153 @@
+//! When acknowledgements go out, and what we ask of the peer's.
+//!
+//! Purpose: the [`AckPolicy`] policy and its built-in implementations.
+//! Owns: the decision "now, by then, or hold" for each received packet; ACK_FREQUENCY requests.
+//! Does not own: which packets arrived (`space/received.rs`); encoding (`wire/`).
+//! Called by: `connection/rx.rs` for each received packet, `connection/tx.rs` for requests.
+//! Spec: RFC 9000 s13.2, draft-ietf-quic-ack-frequency-14.
+//! To add a variant: one file here and one line in `registry.rs`.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    time::Instant,
+    units::{Ecn, PacketNumber},
+};
+
+/// A received packet, as the policy sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ReceivedView {
+    /// When it arrived.
+    pub now: Instant,
+    /// Its number.
+    pub packet_number: PacketNumber,
+    /// Whether it is ack-eliciting.
+    pub ack_eliciting: bool,
+    /// Its ECN mark.
+    pub ecn: Ecn,
+    /// The mark of the packet received just before.
+    pub previous_ecn: Ecn,
+    /// Largest packet number received before this one, `None` if it is the first.
+    pub largest_before: Option<PacketNumber>,
+    /// Largest packet number reported in the last ACK sent, `None` before the first.
+    pub largest_reported: Option<PacketNumber>,
+    /// Smallest missing packet number above the last reported contiguous range that no ACK has
+    /// shown as missing yet; `None` when nothing is newly missing.
+    pub smallest_unreported_missing: Option<PacketNumber>,
+    /// Ack-eliciting packets received since the last ACK was sent, this one included.
+    pub unacked_eliciting: u64,
+    /// Whether the frame IMMEDIATE_ACK was in it.
+    pub immediate_requested: bool,
+    /// Whether the handshake is confirmed.
+    pub handshake_confirmed: bool,
+    /// Smoothed round-trip time of the path.
+    pub smoothed_rtt: Duration,
+}
+
+impl ReceivedView {
+    /// A plain in-order, ack-eliciting packet; change fields from here.
+    pub fn in_order(now: Instant, packet_number: PacketNumber, unacked_eliciting: u64) -> Self {
+        Self {
+            now,
+            packet_number,
+            ack_eliciting: true,
+            ecn: Ecn::NotEct,
+            previous_ecn: Ecn::NotEct,
+            largest_before: packet_number.checked_sub(1),
+            largest_reported: None,
+            smallest_unreported_missing: None,
+            unacked_eliciting,
+            immediate_requested: false,
+            handshake_confirmed: true,
+            smoothed_rtt: Duration::from_millis(50),
+        }
+    }
+}
+
+/// What the policy decides for a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckDecision {
+    /// Acknowledge with the next packet, which leaves as soon as possible.
+    Now,
+    /// Acknowledge no later than this.
+    By(Instant),
+    /// No need yet; the ACK rides along when something else is sent.
+    Hold,
+}
+
+/// What the peer asked for by ACK_FREQUENCY, or the defaults before it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckRequest {
+    /// Acknowledge after more than this many ack-eliciting packets.
+    pub ack_eliciting_threshold: u64,
+    /// Wait at most this long.
+    pub max_ack_delay: Duration,
+    /// Packet distance that makes a gap worth an immediate ACK; 0 means never.
+    pub reordering_threshold: u64,
+}
+
+/// What the sender side of the policy may look at when it decides what to ask of the peer.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SendView {
+    /// Now.
+    pub now: Instant,
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes of a full datagram.
+    pub mtu: u64,
+    /// The peer's min_ack_delay.
+    pub peer_min_ack_delay: Duration,
+    /// The peer's max_ack_delay transport parameter.
+    pub peer_max_ack_delay: Duration,
+    /// Our current packet reordering threshold for loss detection.
+    pub packet_threshold: u64,
+}
+
+impl SendView {
+    /// All fields, in the order of the struct.
+    #[expect(clippy::too_many_arguments, reason = "a view carries many plain numbers")]
+    pub fn new(
+        now: Instant,
+        smoothed_rtt: Duration,
+        min_rtt: Duration,
+        window: u64,
+        mtu: u64,
+        peer_min_ack_delay: Duration,
+        peer_max_ack_delay: Duration,
+        packet_threshold: u64,
+    ) -> Self {
+        Self { now, smoothed_rtt, min_rtt, window, mtu, peer_min_ack_delay, peer_max_ack_delay, packet_threshold }
+    }
+}
+
+/// The acknowledgement policy of one path.
+pub trait AckPolicy: fmt::Debug + Send {
+    /// CLI flag, registry key and qlog value.
+    fn name(&self) -> &'static str;
+    /// A packet arrived in the application space.
+    fn on_packet(&mut self, view: &ReceivedView) -> AckDecision;
+    /// The peer's ACK_FREQUENCY frame, already validated and newer than any before.
+    fn on_request(&mut self, request: AckRequest);
+    /// What to ask of the peer now, if it differs from what was asked last. Asked about once a round trip
+    /// and only if the peer's transport parameters allow ACK_FREQUENCY.
+    fn request(&mut self, view: &SendView) -> Option<AckRequest>;
+    /// The longest this policy may hold an ACK now.
+    fn max_ack_delay(&self) -> Duration;
+}
+
+/// Builds policies of one kind.
+pub trait AckPolicyFactory: fmt::Debug + Send + Sync {
+    /// The name its policies bear.
+    fn name(&self) -> &'static str;
+    /// A policy for a new path; `max_ack_delay` is our transport parameter.
+    fn build(&self, max_ack_delay: Duration) -> Box<dyn AckPolicy>;
+}
+
+/// A shared factory, as the configuration holds it.
+pub type SharedAckPolicyFactory = Arc<dyn AckPolicyFactory>;

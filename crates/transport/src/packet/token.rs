@@ -1,0 +1,35 @@
+//! What a sent packet carried, as far as its loss or acknowledgement matters.
+
+use crate::units::{Dir, PacketNumber, PathId, StreamId};
+
+/// One reaction that the fate of a packet calls for. Copied into the sent-packet ring; small.
+///
+/// Frames whose fate matters to nobody (PADDING, PING, PATH_CHALLENGE, PATH_RESPONSE,
+/// CONNECTION_CLOSE, IMMEDIATE_ACK) leave no token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "fields repeat the frames' fields")]
+pub enum Token {
+    /// Bytes `offset..offset + len` of the CRYPTO stream of the packet's own space.
+    Crypto { offset: u64, len: u32 },
+    /// Bytes of a stream, with or without its end.
+    Stream { id: StreamId, offset: u64, len: u32, fin: bool },
+    /// An ACK or PATH_ACK for `path` whose largest packet number was `largest`.
+    Ack { path: PathId, largest: PacketNumber },
+    ResetStream(StreamId),
+    ResetStreamAt(StreamId),
+    StopSending(StreamId),
+    MaxData,
+    MaxStreamData(StreamId),
+    MaxStreams(Dir),
+    DataBlocked,
+    StreamDataBlocked(StreamId),
+    StreamsBlocked(Dir),
+    NewConnectionId { path: PathId, sequence: u64 },
+    RetireConnectionId { path: PathId, sequence: u64 },
+    NewToken { index: u64 },
+    HandshakeDone,
+    AckFrequency { sequence: u64 },
+    /// An application datagram; `id` counts datagrams queued on the connection, from 0.
+    Datagram { id: u64 },
+}

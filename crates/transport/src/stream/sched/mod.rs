@@ -1,0 +1,57 @@
+//! Which stream fills the next packet.
+//!
+//! Purpose: the [`StreamScheduler`] policy and its built-in implementations
+//! (`round-robin`, `fifo`, `priority`).
+//! Owns: an order over ready streams. Does not own: stream data, flow control, what is ready.
+//! Called by: `stream/` when a packet has room.
+//! Spec: RFC 9218 for `priority` (urgency 0..=7, incremental).
+//! To add a variant: one file here and one line in `registry.rs`.
+
+use std::{fmt, sync::Arc};
+
+use crate::units::StreamId;
+
+/// Priority of a stream. RFC 9218 s4: smaller urgency goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority {
+    /// `0..=7`, 3 by default; larger values are taken as 7.
+    pub urgency: u8,
+    /// Whether streams of the same urgency share (true) or go one after the other (false).
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
+}
+
+/// The stream-scheduling policy of one connection.
+///
+/// The stream room tells it which streams became ready or went quiet; it answers which one goes
+/// next and how many bytes it may put before the question is asked again.
+pub trait StreamScheduler: fmt::Debug + Send {
+    /// CLI flag, registry key and qlog value.
+    fn name(&self) -> &'static str;
+    /// `id` has data that flow control allows. Called only for streams that were not ready.
+    fn on_ready(&mut self, id: StreamId, priority: Priority);
+    /// `id` has nothing more to send for now (or is gone). Called only for ready streams.
+    fn on_quiet(&mut self, id: StreamId);
+    /// The priority of a ready stream changed.
+    fn on_priority(&mut self, id: StreamId, priority: Priority);
+    /// The stream to write next; `None` when none is ready.
+    fn next(&mut self) -> Option<StreamId>;
+    /// `bytes` of `id` were put into a packet; it may still be ready.
+    fn on_sent(&mut self, id: StreamId, bytes: u64);
+}
+
+/// Builds schedulers of one kind.
+pub trait StreamSchedulerFactory: fmt::Debug + Send + Sync {
+    /// The name its schedulers bear.
+    fn name(&self) -> &'static str;
+    /// A scheduler for a new connection.
+    fn build(&self) -> Box<dyn StreamScheduler>;
+}
+
+/// A shared factory, as the configuration holds it.
+pub type SharedStreamSchedulerFactory = Arc<dyn StreamSchedulerFactory>;

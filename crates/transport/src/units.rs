@@ -1,0 +1,232 @@
+//! Quantities that carry their unit in their type.
+//!
+//! Owns: [`Rate`], [`PacketNumber`], [`Side`], [`Dir`], [`StreamId`], [`PathId`], [`FourTuple`], [`Ecn`].
+//! Does not own: time (see [`crate::time`]), wire formats (see [`crate::wire`]).
+
+use std::{fmt, net::SocketAddr, time::Duration};
+
+/// A full (not truncated) packet number, `0..2^62`. RFC 9000 s12.3.
+pub type PacketNumber = u64;
+
+/// A speed in bytes per second. Never bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// No bytes at all.
+    pub const ZERO: Self = Self(0);
+    /// Faster than any link.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// From bytes per second.
+    pub const fn from_bytes_per_second(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// From bits per second, rounded down to whole bytes.
+    pub const fn from_bits_per_second(value: u64) -> Self {
+        Self(value / 8)
+    }
+
+    /// `bytes` every `interval`; [`Rate::MAX`] when `interval` is zero.
+    pub fn from_bytes_over(bytes: u64, interval: Duration) -> Self {
+        let nanos = interval.as_nanos();
+        if nanos == 0 {
+            return Self::MAX;
+        }
+        let value = u128::from(bytes) * 1_000_000_000 / nanos;
+        Self(u64::try_from(value).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes per second.
+    pub const fn bytes_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Bits per second, saturating.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0.saturating_mul(8)
+    }
+
+    /// How long `bytes` take at this rate; [`Duration::MAX`] at rate zero.
+    pub fn time_for(self, bytes: u64) -> Duration {
+        if self.0 == 0 {
+            return Duration::MAX;
+        }
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes that pass in `interval`, saturating.
+    pub fn bytes_in(self, interval: Duration) -> u64 {
+        let bytes = u128::from(self.0) * interval.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// This rate times `gain` (a dimensionless factor, negative counts as 0), saturating.
+    pub fn mul_f64(self, gain: f64) -> Self {
+        // Float-to-integer casts saturate.
+        Self((self.0 as f64 * gain) as u64)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} Mb/s", self.0 as f64 * 8.0 / 1e6)
+    }
+}
+
+/// Which end of a connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The end that sent the first Initial.
+    Client,
+    /// The end that answered it.
+    Server,
+}
+
+impl Side {
+    /// The other end.
+    pub const fn peer(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// Whether this is the client.
+    pub const fn is_client(self) -> bool {
+        matches!(self, Self::Client)
+    }
+
+    /// Whether this is the server.
+    pub const fn is_server(self) -> bool {
+        matches!(self, Self::Server)
+    }
+}
+
+/// Whether a stream carries data one way or both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dir {
+    /// Data flows in both directions.
+    Bi,
+    /// Data flows from the opener to the peer only.
+    Uni,
+}
+
+/// A stream identifier, `0..2^62`. RFC 9000 s2.1.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+impl StreamId {
+    /// The `index`-th stream (from 0) opened by `initiator` in direction `dir`.
+    pub const fn new(initiator: Side, dir: Dir, index: u64) -> Self {
+        let side_bit = match initiator {
+            Side::Client => 0,
+            Side::Server => 1,
+        };
+        let dir_bit = match dir {
+            Dir::Bi => 0,
+            Dir::Uni => 2,
+        };
+        Self((index << 2) | dir_bit | side_bit)
+    }
+
+    /// Who opened the stream.
+    pub const fn initiator(self) -> Side {
+        if self.0 & 1 == 0 { Side::Client } else { Side::Server }
+    }
+
+    /// The stream's direction.
+    pub const fn dir(self) -> Dir {
+        if self.0 & 2 == 0 { Dir::Bi } else { Dir::Uni }
+    }
+
+    /// Position among the streams of the same initiator and direction, from 0.
+    pub const fn index(self) -> u64 {
+        self.0 >> 2
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = if self.initiator().is_client() { "client" } else { "server" };
+        let dir = if self.dir() == Dir::Bi { "bidi" } else { "uni" };
+        write!(f, "{who} {dir} stream {}", self.index())
+    }
+}
+
+/// A path identifier, `0..2^32`. RFC 10069 s1.2; the nonce uses its 32 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u32);
+
+impl PathId {
+    /// The path of the handshake.
+    pub const ZERO: Self = Self(0);
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// The two UDP addresses of a network path.
+///
+/// `local` may have an unspecified IP address when the socket does not tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FourTuple {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
+}
+
+impl FourTuple {
+    /// Whether both name the same network path; an unspecified local IP matches any.
+    pub fn matches(&self, other: &Self) -> bool {
+        self.remote == other.remote
+            && (self.local == other.local
+                || (self.local.port() == other.local.port()
+                    && (self.local.ip().is_unspecified() || other.local.ip().is_unspecified())))
+    }
+}
+
+impl fmt::Display for FourTuple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}->{}", self.local, self.remote)
+    }
+}
+
+/// An ECN codepoint of an IP packet. RFC 3168 s5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0b00,
+    /// ECT(1).
+    Ect1 = 0b01,
+    /// ECT(0).
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// From the two low bits of a TOS or traffic-class byte.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 0b11 {
+            0b01 => Self::Ect1,
+            0b10 => Self::Ect0,
+            0b11 => Self::Ce,
+            _ => Self::NotEct,
+        }
+    }
+}
