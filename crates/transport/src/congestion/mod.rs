@@ -8,6 +8,17 @@
 //! Spec: RFC 9002 s7, RFC 9438, RFC 9406, draft-ietf-ccwg-bbr-06.
 //! To add a variant: one file here and one line in `registry.rs`.
 
+// mod bbr;
+mod cubic;
+mod hystart;
+mod newreno;
+mod pacer;
+pub mod registry;
+mod window_use;
+
+#[cfg(test)]
+mod test_link;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
@@ -15,6 +26,16 @@ use crate::{
     time::Instant,
     units::{PacketNumber, Rate},
 };
+
+// pub use bbr::Bbr3Factory;
+pub use cubic::{CubicConfig, CubicFactory};
+pub use newreno::NewRenoFactory;
+pub use pacer::{Pacer, fallback_rate};
+
+/// Below this no controller goes: two datagrams. RFC 9002 s7.2.
+pub(crate) const fn minimum_window(mtu: u64) -> u64 {
+    mtu.saturating_mul(2)
+}
 
 /// What a new controller is told about its path.
 #[derive(Clone, Debug)]
@@ -34,8 +55,20 @@ pub struct ControllerContext {
 
 impl ControllerContext {
     /// A context with every field given.
-    pub fn new(now: Instant, mtu: u64, initial_window: u64, initial_rtt: Duration, rng: Rng) -> Self {
-        Self { now, mtu, initial_window, initial_rtt, rng }
+    pub fn new(
+        now: Instant,
+        mtu: u64,
+        initial_window: u64,
+        initial_rtt: Duration,
+        rng: Rng,
+    ) -> Self {
+        Self {
+            now,
+            mtu,
+            initial_window,
+            initial_rtt,
+            rng,
+        }
     }
 }
 
@@ -225,7 +258,11 @@ pub struct ControllerMetrics {
 impl ControllerMetrics {
     /// Metrics of a controller that only has a window.
     pub fn new(window: u64, state: &'static str) -> Self {
-        Self { window, state, ..Self::default() }
+        Self {
+            window,
+            state,
+            ..Self::default()
+        }
     }
 }
 
@@ -288,7 +325,10 @@ event_new! {
 
 impl<'a> LossEvent<'a> {
     /// All fields, in the order of the struct.
-    #[expect(clippy::too_many_arguments, reason = "events carry many plain numbers; only tests and recovery build them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "events carry many plain numbers; only tests and recovery build them"
+    )]
     pub fn new(
         now: Instant,
         packets: &'a [LostPacket],
@@ -300,6 +340,16 @@ impl<'a> LossEvent<'a> {
         bytes_in_flight: u64,
         rtt: RttView,
     ) -> Self {
-        Self { now, packets, lost_bytes, lost, delivered, persistent, prior_in_flight, bytes_in_flight, rtt }
+        Self {
+            now,
+            packets,
+            lost_bytes,
+            lost,
+            delivered,
+            persistent,
+            prior_in_flight,
+            bytes_in_flight,
+            rtt,
+        }
     }
 }

@@ -1,0 +1,245 @@
+//! HyStart++: leave slow start when the RTT rises, before packets are lost. RFC 9406.
+
+use std::time::Duration;
+
+use super::AckEvent;
+use crate::units::PacketNumber;
+
+const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
+const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
+const MIN_RTT_DIVISOR: u32 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+/// Growth in conservative slow start is this many times smaller.
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+/// Full datagrams the window grows by per ACK at most, where packets are not paced.
+const L_UNPACED: u64 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Slow start.
+    Standard,
+    /// Conservative slow start: the RTT rose; watching whether it stays up.
+    Conservative {
+        /// Smallest RTT of the round in which the rise was seen.
+        baseline: Duration,
+        /// Rounds spent here, the partial one of the entry included.
+        rounds: u32,
+    },
+}
+
+/// What an acknowledgement means for the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// Add this many bytes.
+    Add(u64),
+    /// The pipe is full: slow start is over at the present window.
+    Exit,
+}
+
+/// RTT rounds of one slow start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HyStart {
+    phase: Phase,
+    /// The round ends when this packet number or a later one is acknowledged.
+    round_end: Option<PacketNumber>,
+    last_round_min: Option<Duration>,
+    current_round_min: Option<Duration>,
+    samples: u32,
+    /// RFC 9406 s4.3: L is infinite where packets are paced.
+    paced: bool,
+}
+
+impl HyStart {
+    pub(super) const fn new(paced: bool) -> Self {
+        Self {
+            phase: Phase::Standard,
+            round_end: None,
+            last_round_min: None,
+            current_round_min: None,
+            samples: 0,
+            paced,
+        }
+    }
+
+    /// Whether growth is throttled because the RTT rose.
+    pub(super) const fn is_conservative(&self) -> bool {
+        matches!(self.phase, Phase::Conservative { .. })
+    }
+
+    /// An acknowledgement in slow start; `tested` says whether the window may grow at all.
+    pub(super) fn on_ack(&mut self, event: &AckEvent, mtu: u64, tested: bool) -> Growth {
+        if self.round_end.is_none_or(|end| event.largest_acked >= end)
+            && self.start_round(event.next_packet_number)
+        {
+            return Growth::Exit;
+        }
+        if event.has_rtt_sample {
+            let sample = event.rtt.latest;
+            self.samples = self.samples.saturating_add(1);
+            self.current_round_min =
+                Some(self.current_round_min.map_or(sample, |min| min.min(sample)));
+            self.judge();
+        }
+        if !tested {
+            return Growth::Add(0);
+        }
+        let acked = if self.paced {
+            event.acked_bytes
+        } else {
+            event.acked_bytes.min(L_UNPACED.saturating_mul(mtu))
+        };
+        Growth::Add(match self.phase {
+            Phase::Standard => acked,
+            Phase::Conservative { .. } => acked / CSS_GROWTH_DIVISOR,
+        })
+    }
+
+    /// Returns whether conservative slow start has lasted its rounds.
+    fn start_round(&mut self, next: PacketNumber) -> bool {
+        let first = self.round_end.is_none();
+        self.round_end = Some(next);
+        self.last_round_min = self.current_round_min.take();
+        self.samples = 0;
+        if let Phase::Conservative { rounds, .. } = &mut self.phase
+            && !first
+        {
+            *rounds += 1;
+            return *rounds >= CSS_ROUNDS;
+        }
+        false
+    }
+
+    /// Moves between the two phases once a round has enough samples. RFC 9406 s4.2.
+    fn judge(&mut self) {
+        let Some(current) = self.current_round_min else {
+            return;
+        };
+        if self.samples < N_RTT_SAMPLE {
+            return;
+        }
+        match self.phase {
+            Phase::Standard => {
+                let Some(last) = self.last_round_min else {
+                    return;
+                };
+                let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                if current >= last.saturating_add(threshold) {
+                    self.phase = Phase::Conservative {
+                        baseline: current,
+                        rounds: 0,
+                    };
+                }
+            }
+            // The rise was noise: the RTT came down again.
+            Phase::Conservative { baseline, .. } if current < baseline => {
+                self.phase = Phase::Standard;
+            }
+            Phase::Conservative { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::test_link::ack;
+
+    /// Acknowledges packet after packet; each round is `per_round` packets long.
+    struct Rounds {
+        hystart: HyStart,
+        next: u64,
+        per_round: u64,
+    }
+
+    impl Rounds {
+        fn new() -> Self {
+            Self {
+                hystart: HyStart::new(true),
+                next: 0,
+                per_round: 10,
+            }
+        }
+
+        fn round(&mut self, rtt_ms: u64) -> Vec<Growth> {
+            let first = self.next;
+            self.next += self.per_round;
+            (first..self.next)
+                .map(|number| {
+                    let event = ack(number, self.next, 1_000, Duration::from_millis(rtt_ms));
+                    self.hystart.on_ack(&event, 1_000, true)
+                })
+                .collect()
+        }
+    }
+
+    #[test]
+    fn steady_rtt_stays_in_slow_start() {
+        let mut rounds = Rounds::new();
+        for _ in 0..20 {
+            assert!(rounds.round(100).iter().all(|g| *g == Growth::Add(1_000)));
+        }
+        assert!(!rounds.hystart.is_conservative());
+    }
+
+    #[test]
+    fn rise_below_threshold_is_ignored_and_above_enters_css() {
+        // 100 ms / 8 = 12.5 ms.
+        let mut rounds = Rounds::new();
+        rounds.round(100);
+        rounds.round(112);
+        assert!(!rounds.hystart.is_conservative());
+        let mut rounds = Rounds::new();
+        rounds.round(100);
+        let growth = rounds.round(113);
+        assert!(rounds.hystart.is_conservative());
+        assert_eq!(growth[6], Growth::Add(1_000), "needs eight samples");
+        assert_eq!(growth[7], Growth::Add(250));
+    }
+
+    #[test]
+    fn threshold_is_clamped_to_4_and_16_ms() {
+        let mut rounds = Rounds::new();
+        rounds.round(10);
+        rounds.round(13);
+        assert!(
+            !rounds.hystart.is_conservative(),
+            "3 ms is below the floor of 4 ms"
+        );
+        rounds.round(17);
+        assert!(rounds.hystart.is_conservative());
+        let mut rounds = Rounds::new();
+        rounds.round(600);
+        rounds.round(616);
+        assert!(rounds.hystart.is_conservative(), "16 ms suffice at any RTT");
+    }
+
+    #[test]
+    fn five_rounds_of_css_end_slow_start() {
+        let mut rounds = Rounds::new();
+        rounds.round(100);
+        rounds.round(120); // The partial round counts.
+        for _ in 0..4 {
+            assert!(!rounds.round(130).contains(&Growth::Exit));
+        }
+        assert_eq!(rounds.round(130)[0], Growth::Exit);
+    }
+
+    #[test]
+    fn falling_rtt_resumes_slow_start() {
+        let mut rounds = Rounds::new();
+        rounds.round(100);
+        rounds.round(120);
+        assert!(rounds.hystart.is_conservative());
+        rounds.round(110);
+        assert!(!rounds.hystart.is_conservative());
+    }
+
+    #[test]
+    fn unpaced_growth_is_limited_to_eight_datagrams() {
+        let mut hystart = HyStart::new(false);
+        let event = ack(9, 20, 20_000, Duration::from_millis(50));
+        assert_eq!(hystart.on_ack(&event, 1_000, true), Growth::Add(8_000));
+        assert_eq!(hystart.on_ack(&event, 1_000, false), Growth::Add(0));
+    }
+}
