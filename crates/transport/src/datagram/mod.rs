@@ -1,1 +1,269 @@
-//! (room being built)
+//! Application datagrams. RFC 9221.
+//!
+//! Purpose: queues between the application and DATAGRAM frames.
+//! Owns: [`DatagramQueue`], its limits in bytes, what happens when they are reached.
+//! Does not own: encoding (`wire/frame`), what a lost DATAGRAM means (nothing is resent; the
+//! token only names it), deadlines.
+//! Called by: `connection/` for API, dispatch and the pump.
+//! Spec: RFC 9221.
+//! To add a variant: another dropping order is another arm of [`WhenFull`].
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::{config::TransportConfig, error::TransportError, packet::PacketWriter};
+
+#[cfg(test)]
+mod tests;
+
+/// Memory one queued datagram costs beside its payload; counted against the limits, so that empty
+/// datagrams are bounded too.
+const OVERHEAD_BYTES: usize = 64;
+
+/// What a send does when the queue has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Refuse the new one with [`SendDatagramError::Blocked`].
+    Refuse,
+    /// Drop the oldest ones until the new one fits.
+    DropOldest,
+}
+
+/// Why a datagram was not queued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendDatagramError {
+    /// The peer takes no DATAGRAM frames.
+    #[error("the peer does not support datagrams")]
+    Unsupported,
+    /// Larger than the peer or the path takes.
+    #[error("datagram too large: at most {max} bytes now")]
+    TooLarge {
+        /// Largest payload now, in bytes.
+        max: usize,
+    },
+    /// The queue is full; the datagram comes back.
+    #[error("datagram queue full")]
+    Blocked(Bytes),
+}
+
+/// Counters of the datagram room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DatagramStats {
+    /// Datagrams put into packets.
+    pub sent: u64,
+    /// Datagrams received from the peer, dropped ones included.
+    pub received: u64,
+    /// Queued datagrams dropped before they were sent: pushed out, or grown too large for the path.
+    pub dropped_unsent: u64,
+    /// Received datagrams dropped because the application did not take them.
+    pub dropped_unread: u64,
+}
+
+/// Both queues of one connection. Allocates nothing until used.
+#[derive(Debug)]
+pub struct DatagramQueue {
+    outgoing: VecDeque<(u64, Bytes)>,
+    outgoing_bytes: usize,
+    outgoing_limit: usize,
+    incoming: VecDeque<Bytes>,
+    incoming_bytes: usize,
+    incoming_limit: usize,
+    /// The peer's max_datagram_frame_size: type, length and payload. 0: unsupported.
+    peer_max_frame: u64,
+    next_id: u64,
+    refused: bool,
+    stats: DatagramStats,
+}
+
+impl DatagramQueue {
+    /// Empty queues with the configured limits; sending is off until the peer's limit is known.
+    pub fn new(config: &TransportConfig) -> Self {
+        Self {
+            outgoing: VecDeque::new(),
+            outgoing_bytes: 0,
+            outgoing_limit: config.datagram_send_buffer_bytes,
+            incoming: VecDeque::new(),
+            incoming_bytes: 0,
+            incoming_limit: config.datagram_receive_buffer_bytes,
+            peer_max_frame: 0,
+            next_id: 0,
+            refused: false,
+            stats: DatagramStats::default(),
+        }
+    }
+
+    /// Sets the peer's max_datagram_frame_size, remembered for 0-RTT or real. RFC 9221 s3.
+    ///
+    /// Datagrams that no longer fit are dropped when their turn comes.
+    pub fn set_peer_max_frame_size(&mut self, bytes: u64) {
+        self.peer_max_frame = bytes;
+    }
+
+    /// Largest payload in bytes that fits the peer's limit and `room` bytes of packet payload;
+    /// `None` when the peer takes no datagrams or not even an empty one fits.
+    pub fn max_payload(&self, room: usize) -> Option<usize> {
+        if self.peer_max_frame == 0 {
+            return None;
+        }
+        let by_peer = payload_in(self.peer_max_frame);
+        let by_path = payload_in(room as u64);
+        by_peer.min(by_path)
+    }
+
+    /// Queues `data`. `room` is the packet payload of the current path, in bytes. Returns the
+    /// datagram's id, counted from 0, which its token carries.
+    pub fn send(
+        &mut self,
+        data: Bytes,
+        room: usize,
+        when_full: WhenFull,
+    ) -> Result<u64, SendDatagramError> {
+        let Some(max) = self.max_payload(room) else {
+            return Err(SendDatagramError::Unsupported);
+        };
+        if data.len() > max {
+            return Err(SendDatagramError::TooLarge { max });
+        }
+        let cost = data.len() + OVERHEAD_BYTES;
+        if when_full == WhenFull::DropOldest {
+            while self.outgoing_bytes + cost > self.outgoing_limit && self.drop_oldest_unsent() {}
+        }
+        // An empty queue takes any one datagram, however small the limit.
+        if self.outgoing_bytes + cost > self.outgoing_limit && !self.outgoing.is_empty() {
+            self.refused = true;
+            return Err(SendDatagramError::Blocked(data));
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.outgoing_bytes += cost;
+        self.outgoing.push_back((id, data));
+        Ok(id)
+    }
+
+    /// Takes a received DATAGRAM payload; the oldest unread ones make room.
+    ///
+    /// `frame_bytes` is the size of the whole frame.
+    pub fn on_datagram(&mut self, data: Bytes, frame_bytes: usize) -> Result<(), TransportError> {
+        if self.incoming_limit == 0 {
+            // RFC 9221 s3: we announced that we take none.
+            return Err(TransportError::protocol_violation("DATAGRAM was not negotiated"));
+        }
+        if frame_bytes as u64 > self.max_frame_size() {
+            return Err(TransportError::protocol_violation("DATAGRAM above max_datagram_frame_size"));
+        }
+        self.stats.received += 1;
+        // Small payloads are copied so that they do not pin a whole receive buffer.
+        let data = if data.len() < COPY_BELOW_BYTES { Bytes::copy_from_slice(&data) } else { data };
+        self.incoming_bytes += data.len() + OVERHEAD_BYTES;
+        self.incoming.push_back(data);
+        while self.incoming_bytes > self.incoming_limit && self.incoming.len() > 1 {
+            if let Some(oldest) = self.incoming.pop_front() {
+                self.incoming_bytes -= oldest.len() + OVERHEAD_BYTES;
+                self.stats.dropped_unread += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest received payload.
+    pub fn recv(&mut self) -> Option<Bytes> {
+        let data = self.incoming.pop_front()?;
+        self.incoming_bytes -= data.len() + OVERHEAD_BYTES;
+        if self.incoming.is_empty() && self.incoming.capacity() > 64 {
+            self.incoming = VecDeque::new();
+        }
+        Some(data)
+    }
+
+    /// Our max_datagram_frame_size transport parameter: 65,535 (RFC 9221 s3), or 0 to refuse.
+    pub fn max_frame_size(&self) -> u64 {
+        if self.incoming_limit == 0 { 0 } else { 65_535 }
+    }
+
+    /// Whether a datagram waits to be sent.
+    pub fn has_data(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Whether a received datagram waits to be read.
+    pub fn is_readable(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+
+    /// Writes waiting datagrams, oldest first, until one does not fit. One that would not fit an
+    /// empty packet of `full_room` payload bytes either (the path's MTU shrank) is dropped.
+    pub fn write(&mut self, packet: &mut PacketWriter<'_>, full_room: usize) {
+        while let Some((id, data)) = self.outgoing.front() {
+            let fits_at_all = self.max_payload(full_room).is_some_and(|max| data.len() <= max);
+            if !fits_at_all {
+                self.drop_oldest_unsent();
+                continue;
+            }
+            if !packet.push_datagram(*id, data) {
+                break;
+            }
+            self.pop_outgoing();
+            self.stats.sent += 1;
+        }
+        if self.outgoing.is_empty() && self.outgoing.capacity() > 64 {
+            self.outgoing = VecDeque::new();
+        }
+    }
+
+    /// Whether a refused send would work now; true once per refusal.
+    pub fn take_unblocked(&mut self) -> bool {
+        let unblocked = self.refused && self.outgoing_bytes <= self.outgoing_limit / 2;
+        if unblocked {
+            self.refused = false;
+        }
+        unblocked
+    }
+
+    /// Payload bytes (and fixed overhead) that wait to be sent.
+    pub fn outgoing_bytes(&self) -> usize {
+        self.outgoing_bytes
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> DatagramStats {
+        self.stats
+    }
+
+    fn drop_oldest_unsent(&mut self) -> bool {
+        let dropped = self.pop_outgoing();
+        self.stats.dropped_unsent += u64::from(dropped);
+        dropped
+    }
+
+    fn pop_outgoing(&mut self) -> bool {
+        let Some((_, data)) = self.outgoing.pop_front() else { return false };
+        self.outgoing_bytes -= data.len() + OVERHEAD_BYTES;
+        true
+    }
+}
+
+/// Payloads below this are copied on arrival.
+const COPY_BELOW_BYTES: usize = 512;
+
+/// Payload of a DATAGRAM frame with a length field in `frame` bytes.
+fn payload_in(frame: u64) -> Option<usize> {
+    // Type 1 byte, then the length; a longer length field may cost one byte of payload.
+    let after_type = frame.checked_sub(1)?;
+    let mut payload = after_type.checked_sub(1)?;
+    while payload > 0 && 1 + length_field(payload) + payload > frame {
+        payload -= 1;
+    }
+    Some(usize::try_from(payload).unwrap_or(usize::MAX))
+}
+
+const fn length_field(payload: u64) -> u64 {
+    match payload {
+        0..64 => 1,
+        64..16_384 => 2,
+        16_384..1_073_741_824 => 4,
+        _ => 8,
+    }
+}

@@ -7,6 +7,14 @@
 //! Spec: RFC 9218 for `priority` (urgency 0..=7, incremental).
 //! To add a variant: one file here and one line in `registry.rs`.
 
+mod fifo;
+mod priority;
+pub mod registry;
+mod ring;
+mod round_robin;
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc};
 
 use crate::units::StreamId;
@@ -25,6 +33,10 @@ impl Default for Priority {
         Self { urgency: 3, incremental: false }
     }
 }
+
+/// Bytes a sharing stream puts before the next one has its turn: several packets, so that the
+/// receiver's application is woken for more than one packet's worth at a time.
+const TURN_BYTES: u64 = 8 * 1024;
 
 /// The stream-scheduling policy of one connection.
 ///

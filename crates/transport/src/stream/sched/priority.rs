@@ -1,0 +1,135 @@
+//! Extensible priorities. RFC 9218.
+
+use std::collections::BTreeSet;
+
+use super::{Priority, StreamScheduler, TURN_BYTES, ring::Ring};
+use crate::units::StreamId;
+
+const URGENCIES: usize = 8;
+
+/// Stands in the ring of an urgency for all its non-incremental streams together.
+const IN_ORDER: StreamId = StreamId(u64::MAX);
+
+/// `priority`: the smallest urgency that has anything ready goes first. Within it,
+/// non-incremental streams go one after the other in the order of their IDs and incremental ones
+/// share round robin; when both kinds are ready, the non-incremental ones count as one more member
+/// of the round, so that neither kind starves (RFC 9218 s10 leaves the mix open).
+#[derive(Debug, Default)]
+pub(super) struct ByPriority {
+    levels: [Level; URGENCIES],
+    /// Bit `u` is set when urgency `u` has something ready.
+    ready: u8,
+    /// The answer of the last [`StreamScheduler::next`], while nothing changed.
+    current: Option<StreamId>,
+    sent_this_turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct Level {
+    in_order: BTreeSet<StreamId>,
+    ring: Ring,
+}
+
+impl Level {
+    fn insert(&mut self, id: StreamId, incremental: bool) {
+        if incremental {
+            self.ring.push_back(id);
+        } else {
+            self.in_order.insert(id);
+            self.ring.push_back(IN_ORDER);
+        }
+    }
+
+    fn remove(&mut self, id: StreamId) -> bool {
+        if self.in_order.remove(&id) {
+            if self.in_order.is_empty() {
+                self.ring.remove(IN_ORDER);
+            }
+            return true;
+        }
+        self.ring.remove(id)
+    }
+
+    fn next(&self) -> Option<StreamId> {
+        match self.ring.front()? {
+            IN_ORDER => self.in_order.first().copied(),
+            id => Some(id),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ring.front().is_none()
+    }
+}
+
+impl ByPriority {
+    pub(super) const NAME: &'static str = "priority";
+
+    fn urgency(priority: Priority) -> usize {
+        usize::from(priority.urgency).min(URGENCIES - 1)
+    }
+
+    fn active_level(&mut self) -> Option<&mut Level> {
+        self.levels.get_mut(self.ready.trailing_zeros() as usize)
+    }
+
+    fn remove(&mut self, id: StreamId) {
+        for (urgency, level) in self.levels.iter_mut().enumerate() {
+            if self.ready & (1 << urgency) != 0 && level.remove(id) {
+                if level.is_empty() {
+                    self.ready &= !(1 << urgency);
+                }
+                break;
+            }
+        }
+        if self.current == Some(id) {
+            self.current = None;
+            self.sent_this_turn = 0;
+        }
+    }
+}
+
+impl StreamScheduler for ByPriority {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn on_ready(&mut self, id: StreamId, priority: Priority) {
+        let urgency = Self::urgency(priority);
+        if let Some(level) = self.levels.get_mut(urgency) {
+            level.insert(id, priority.incremental);
+            self.ready |= 1 << urgency;
+            self.current = None;
+        }
+    }
+
+    fn on_quiet(&mut self, id: StreamId) {
+        self.remove(id);
+    }
+
+    fn on_priority(&mut self, id: StreamId, priority: Priority) {
+        self.remove(id);
+        self.on_ready(id, priority);
+    }
+
+    fn next(&mut self) -> Option<StreamId> {
+        if self.current.is_none() {
+            self.current = self.active_level()?.next();
+        }
+        self.current
+    }
+
+    fn on_sent(&mut self, id: StreamId, bytes: u64) {
+        if self.current != Some(id) {
+            return;
+        }
+        self.sent_this_turn = self.sent_this_turn.saturating_add(bytes);
+        if self.sent_this_turn >= TURN_BYTES {
+            self.sent_this_turn = 0;
+            if let Some(level) = self.active_level().filter(|level| level.ring.is_shared()) {
+                level.ring.rotate();
+                self.current = None;
+            }
+        }
+    }
+}
