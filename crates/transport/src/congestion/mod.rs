@@ -8,7 +8,7 @@
 //! Spec: RFC 9002 s7, RFC 9438, RFC 9406, draft-ietf-ccwg-bbr-06.
 //! To add a variant: one file here and one line in `registry.rs`.
 
-// mod bbr;
+mod bbr;
 mod cubic;
 mod hystart;
 mod newreno;
@@ -27,7 +27,7 @@ use crate::{
     units::{PacketNumber, Rate},
 };
 
-// pub use bbr::Bbr3Factory;
+pub use bbr::Bbr3Factory;
 pub use cubic::{CubicConfig, CubicFactory};
 pub use newreno::NewRenoFactory;
 pub use pacer::{Pacer, fallback_rate};
@@ -237,7 +237,6 @@ macro_rules! event_new {
         }
     )*};
 }
-pub(crate) use event_new;
 
 /// What a controller shows of itself for events, statistics and plots.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

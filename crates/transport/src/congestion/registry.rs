@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CubicConfig, CubicFactory, NewRenoFactory, SharedControllerFactory};
+use super::{Bbr3Factory, CubicConfig, CubicFactory, NewRenoFactory, SharedControllerFactory};
 
 /// A name and what builds the factory behind it.
 type Entry = (&'static str, fn() -> SharedControllerFactory);
@@ -10,6 +10,7 @@ type Entry = (&'static str, fn() -> SharedControllerFactory);
 const ENTRIES: &[Entry] = &[
     ("newreno", || Arc::new(NewRenoFactory::default())),
     ("cubic", || Arc::new(CubicFactory::default())),
+    ("bbr3", || Arc::new(Bbr3Factory::default())),
 ];
 
 /// Every name that [`by_name`] knows, in a fixed order.

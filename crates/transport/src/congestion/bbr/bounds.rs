@@ -1,0 +1,171 @@
+//! What loss and CE marks do to the model. s5.5.10.
+
+use super::{
+    super::{LossEvent, LostPacket},
+    Bbr,
+    model::{Sample, UNBOUNDED},
+    state::State,
+    undo::Returns,
+};
+use crate::{
+    time::Instant,
+    units::{PacketNumber, Rate},
+};
+
+/// Delivery and loss of the present loss round.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signals {
+    /// Largest delivery rate of the round.
+    pub(super) bw_latest: Rate,
+    /// Largest delivered volume of the round.
+    pub(super) inflight_latest: u64,
+    round_delivered: u64,
+    /// Whether the present ACK ended a loss round.
+    pub(super) round_started: bool,
+    pub(super) loss_in_round: bool,
+    /// Discontiguous losses of the round (CE reports count as one each).
+    pub(super) loss_ranges: u32,
+    /// CE-marked bytes of the round.
+    pub(super) marked: u64,
+    last_lost: Option<PacketNumber>,
+}
+
+impl Signals {
+    pub(super) fn reset(&mut self) {
+        self.loss_in_round = false;
+        self.bw_latest = Rate::ZERO;
+        self.inflight_latest = 0;
+    }
+
+    /// Near the start of ACK processing.
+    pub(super) fn update(&mut self, sample: &Sample) {
+        self.bw_latest = self.bw_latest.max(sample.delivery_rate);
+        self.inflight_latest = self.inflight_latest.max(sample.delivered);
+        self.round_started = sample
+            .prior_delivered
+            .is_some_and(|prior| prior >= self.round_delivered);
+        if self.round_started {
+            self.round_delivered = sample.total_delivered;
+        }
+    }
+
+    /// Near the end of ACK processing.
+    pub(super) fn advance(&mut self, sample: &Sample) {
+        if self.round_started {
+            self.bw_latest = sample.delivery_rate;
+            self.inflight_latest = sample.delivered;
+        }
+    }
+}
+
+impl Bbr {
+    /// Whether so much was lost of what was in flight that the volume must have been too high.
+    pub(super) fn is_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
+        lost as f64 > tx_in_flight as f64 * self.params.loss_threshold
+    }
+
+    pub(super) fn handle_lost_packets(&mut self, event: &LossEvent<'_>) {
+        // The count as it was when each packet in turn was declared lost.
+        let mut lost = event.lost.saturating_sub(event.lost_bytes);
+        for packet in event.packets {
+            lost = lost.saturating_add(packet.bytes);
+            self.note_loss(event.now);
+            let expected = self.signals.last_lost.and_then(|last| last.checked_add(1));
+            if expected != Some(packet.packet_number) {
+                self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
+            }
+            self.signals.last_lost = Some(packet.packet_number);
+            if self.cycle.probe_sample {
+                self.judge_probe(event.now, packet, lost);
+            }
+        }
+    }
+
+    /// A packet of a bandwidth probe was lost.
+    fn judge_probe(&mut self, now: Instant, packet: &LostPacket, total_lost: u64) {
+        let lost = total_lost.saturating_sub(packet.lost_at_send);
+        if self.is_too_high(lost, packet.tx_in_flight) {
+            let inflight = self.inflight_at_loss(packet, lost);
+            self.handle_inflight_too_high(now, inflight, packet.app_limited);
+        }
+    }
+
+    /// The volume in flight at which losses crossed the threshold, within this packet.
+    fn inflight_at_loss(&self, packet: &LostPacket, lost: u64) -> u64 {
+        let threshold = self.params.loss_threshold;
+        let inflight_before = packet.tx_in_flight.saturating_sub(packet.bytes) as f64;
+        let lost_before = lost.saturating_sub(packet.bytes) as f64;
+        let prefix = (threshold * inflight_before - lost_before) / (1.0 - threshold);
+        // Negative floats become zero.
+        (inflight_before + prefix) as u64
+    }
+
+    fn handle_inflight_too_high(&mut self, now: Instant, tx_in_flight: u64, app_limited: bool) {
+        self.cycle.previous_too_high = true;
+        self.cycle.probe_sample = false; // React once per probe.
+        if !app_limited {
+            let floor = (self.target_inflight() as f64 * self.params.beta) as u64;
+            self.inflight_longterm = tx_in_flight.max(floor);
+        }
+        if self.state == State::ProbeUp {
+            self.undo.returns = Returns::ToProbeUp;
+            self.start_probe_down(now);
+        }
+    }
+
+    fn note_loss(&mut self, now: Instant) {
+        if !self.signals.loss_in_round {
+            self.signals.round_delivered = self.delivered;
+        }
+        if !self.recovery.is_open() {
+            self.save_state_upon_loss();
+        }
+        self.recovery.on_loss(now);
+        self.signals.loss_in_round = true;
+    }
+
+    /// CE marks are congestion like loss; the draft leaves the response open. A round with marks
+    /// lowers the short-term bounds, and a probe with more marks than the loss threshold went too
+    /// high.
+    pub(super) fn handle_marks(&mut self, now: Instant, packets: u64, in_flight: u64) {
+        if packets == 0 {
+            return;
+        }
+        self.note_loss(now);
+        self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
+        self.signals.marked = self
+            .signals
+            .marked
+            .saturating_add(packets.saturating_mul(self.mtu));
+        if self.cycle.probe_sample && self.is_too_high(self.signals.marked, in_flight) {
+            self.handle_inflight_too_high(now, in_flight, false);
+            // A mark is never spurious.
+            self.undo.returns = Returns::Nowhere;
+        }
+    }
+
+    /// Once per round trip with loss outside of probes.
+    pub(super) fn adapt_lower_bounds(&mut self) {
+        if !self.signals.round_started {
+            return;
+        }
+        if self.signals.loss_in_round && !self.state.is_probing_bandwidth() {
+            if self.bw_shortterm == Rate::MAX {
+                self.bw_shortterm = self.max_bw.get();
+            }
+            if self.inflight_shortterm == UNBOUNDED {
+                self.inflight_shortterm = self.window;
+            }
+            let beta = self.params.beta;
+            self.bw_shortterm = self.signals.bw_latest.max(self.bw_shortterm.mul_f64(beta));
+            let reduced = (self.inflight_shortterm as f64 * beta) as u64;
+            self.inflight_shortterm = self.signals.inflight_latest.max(reduced);
+        }
+        self.signals.loss_in_round = false;
+    }
+
+    pub(super) fn reset_short_term_model(&mut self) {
+        self.bw_shortterm = Rate::MAX;
+        self.inflight_shortterm = UNBOUNDED;
+    }
+}

@@ -1,0 +1,256 @@
+//! What BBR believes about the path: rounds, bandwidth, propagation delay, aggregation.
+//!
+//! Nothing here knows a state machine; other variants of BBR can use these parts.
+
+use std::time::Duration;
+
+use super::{super::AckEvent, params::Params};
+use crate::{time::Instant, units::Rate};
+
+/// No bound on a volume of data.
+pub(super) const UNBOUNDED: u64 = u64::MAX;
+
+/// One acknowledgement as the model reads it ("RS" and "C" of the draft).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) now: Instant,
+    /// Zero when the ACK gave no valid sample.
+    pub(super) delivery_rate: Rate,
+    /// Bytes delivered over the sampled interval.
+    pub(super) delivered: u64,
+    /// Delivered count when the sampled packet left; `None` without a sample.
+    pub(super) prior_delivered: Option<u64>,
+    pub(super) app_limited: bool,
+    /// Bytes lost since the sampled packet left.
+    pub(super) lost: u64,
+    pub(super) tx_in_flight: u64,
+    pub(super) newly_acked: u64,
+    pub(super) rtt: Option<Duration>,
+    pub(super) prior_in_flight: u64,
+    pub(super) in_flight: u64,
+    /// The path's delivered count, this ACK included.
+    pub(super) total_delivered: u64,
+}
+
+impl Sample {
+    pub(super) fn new(event: &AckEvent) -> Self {
+        let rate = event.rate;
+        Self {
+            now: event.now,
+            delivery_rate: rate.map_or(Rate::ZERO, |rate| rate.delivery_rate),
+            delivered: rate.map_or(0, |rate| rate.delivered),
+            prior_delivered: rate.map(|rate| rate.prior_delivered),
+            app_limited: rate.is_some_and(|rate| rate.app_limited),
+            lost: rate.map_or(0, |rate| rate.lost),
+            tx_in_flight: rate.map_or(0, |rate| rate.tx_in_flight),
+            newly_acked: event.acked_bytes,
+            rtt: event.has_rtt_sample.then_some(event.rtt.latest),
+            prior_in_flight: event.prior_in_flight,
+            in_flight: event.bytes_in_flight,
+            total_delivered: event.delivered,
+        }
+    }
+}
+
+/// Packet-timed round trips. s5.5.1.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rounds {
+    /// The round ends when a packet is acknowledged that left at or after this delivered count.
+    end: u64,
+    pub(super) count: u64,
+    /// Whether the present ACK began a round.
+    pub(super) started: bool,
+}
+
+impl Rounds {
+    pub(super) fn on_ack(&mut self, sample: &Sample) {
+        self.started = sample
+            .prior_delivered
+            .is_some_and(|prior| prior >= self.end);
+        if self.started {
+            self.restart(sample.total_delivered);
+            self.count += 1;
+        }
+    }
+
+    pub(super) fn restart(&mut self, delivered: u64) {
+        self.end = delivered;
+    }
+}
+
+/// Largest delivery rate of this and the previous probing cycle. s5.5.2.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MaxBandwidth {
+    previous: Rate,
+    current: Rate,
+}
+
+impl MaxBandwidth {
+    pub(super) fn get(&self) -> Rate {
+        self.previous.max(self.current)
+    }
+
+    pub(super) fn on_sample(&mut self, sample: &Sample) {
+        let rate = sample.delivery_rate;
+        // Limited by the application a sample says too little, unless it says more than we knew.
+        if rate > Rate::ZERO && (rate >= self.get() || !sample.app_limited) {
+            self.current = self.current.max(rate);
+        }
+    }
+
+    /// The cycle is over. Without any sample in it the old one is kept.
+    pub(super) fn advance(&mut self) {
+        if self.current > Rate::ZERO {
+            self.previous = self.current;
+            self.current = Rate::ZERO;
+        }
+    }
+}
+
+/// Propagation delay, and when it must be looked at again. s5.3.4.3.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MinRtt {
+    /// Smallest RTT of the last 10 s, as far as ProbeRTT confirmed it.
+    pub(super) value: Option<Duration>,
+    stamp: Instant,
+    /// Smallest RTT since the last probe.
+    probe_value: Option<Duration>,
+    probe_stamp: Instant,
+    /// No new low for the probing interval.
+    pub(super) probe_due: bool,
+}
+
+impl MinRtt {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            value: None,
+            stamp: now,
+            probe_value: None,
+            probe_stamp: now,
+            probe_due: false,
+        }
+    }
+
+    /// Whether the interval has passed; to be asked before [`Self::on_sample`] changes the value.
+    pub(super) fn check_due(&mut self, now: Instant, params: &Params) -> bool {
+        self.probe_due = now > self.probe_stamp + params.probe_rtt_interval;
+        self.probe_due
+    }
+
+    pub(super) fn on_sample(&mut self, now: Instant, rtt: Option<Duration>, params: &Params) {
+        if let Some(rtt) = rtt
+            && (self.probe_due || self.probe_value.is_none_or(|low| rtt < low))
+        {
+            self.probe_value = Some(rtt);
+            self.probe_stamp = now;
+        }
+        let Some(low) = self.probe_value else { return };
+        let expired = now > self.stamp + params.min_rtt_window;
+        if expired || self.value.is_none_or(|value| low < value) {
+            self.value = Some(low);
+            self.stamp = self.probe_stamp;
+        }
+    }
+
+    /// A probe is over; the next one is an interval away.
+    pub(super) fn on_probe_done(&mut self, now: Instant) {
+        self.probe_stamp = now;
+    }
+}
+
+/// Slots of the aggregation filter: the present round and ten before it.
+const SLOTS: usize = 11;
+
+/// How much more than expected is acknowledged at once. s5.5.9.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aggregation {
+    interval_start: Instant,
+    delivered: u64,
+    /// (round, largest excess seen in it).
+    slots: [(u64, u64); SLOTS],
+    /// Windowed maximum in bytes.
+    pub(super) extra: u64,
+}
+
+impl Aggregation {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            interval_start: now,
+            delivered: 0,
+            slots: [(0, 0); SLOTS],
+            extra: 0,
+        }
+    }
+
+    pub(super) fn on_ack(
+        &mut self,
+        sample: &Sample,
+        bandwidth: Rate,
+        window: u64,
+        round: u64,
+        keep_rounds: u64,
+    ) {
+        let interval = sample.now.saturating_since(self.interval_start);
+        let mut expected = bandwidth.bytes_in(interval);
+        if self.delivered <= expected {
+            self.restart(sample.now);
+            expected = 0;
+        }
+        self.delivered = self.delivered.saturating_add(sample.newly_acked);
+        let excess = self.delivered.saturating_sub(expected).min(window);
+
+        let index = (round % SLOTS as u64) as usize;
+        if let Some(slot) = self.slots.get_mut(index) {
+            if slot.0 != round {
+                *slot = (round, 0);
+            }
+            slot.1 = slot.1.max(excess);
+        }
+        let recent = |slot: &&(u64, u64)| round.saturating_sub(slot.0) <= keep_rounds;
+        self.extra = self
+            .slots
+            .iter()
+            .filter(recent)
+            .map(|slot| slot.1)
+            .max()
+            .unwrap_or(0);
+    }
+
+    pub(super) fn restart(&mut self, now: Instant) {
+        self.delivered = 0;
+        self.interval_start = now;
+    }
+}
+
+/// Looks for a plateau of the delivery rate while accelerating. s5.3.1.2.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FullPipe {
+    /// Filled at some time of the connection.
+    pub(super) reached: bool,
+    /// Filled since the search last began.
+    pub(super) now: bool,
+    baseline: Rate,
+    pub(super) count: u32,
+}
+
+impl FullPipe {
+    /// Begins a new search from this rate.
+    pub(super) fn restart(&mut self, baseline: Rate) {
+        self.now = false;
+        self.count = 0;
+        self.baseline = baseline;
+    }
+
+    pub(super) fn on_ack(&mut self, sample: &Sample, round_started: bool, params: &Params) {
+        if self.now || !round_started || sample.app_limited {
+            return;
+        }
+        if sample.delivery_rate >= self.baseline.mul_f64(params.full_bandwidth_growth) {
+            self.restart(sample.delivery_rate);
+            return;
+        }
+        self.count += 1;
+        self.now = self.count >= params.full_bandwidth_rounds;
+        self.reached |= self.now;
+    }
+}
