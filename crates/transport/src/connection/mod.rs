@@ -1,1 +1,325 @@
-//! (room being built)
+//! One QUIC connection: the hall that the rooms open onto.
+//!
+//! Purpose: join streams, paths, recovery, TLS and the wire into RFC 9000's connection.
+//! Owns: the handshake, the order of frames in packets and of rooms per frame, connection-wide
+//! timers and states, closing.
+//! Does not own: stream data (`stream/`), per-path facts (`path/`), packet protection (`tls/`),
+//! demultiplexing and connection-ID generation (`endpoint/`).
+//! Called by: the driver of a socket, or a simulator, through the public API here.
+//! Spec: RFC 9000, RFC 9001, RFC 9368, RFC 9369.
+//!
+//! A driver's loop: hand in datagrams ([`Connection::handle_datagram`]) and time
+//! ([`Connection::handle_timeout`]); then drain [`Connection::poll_endpoint_event`],
+//! [`Connection::poll_transmit`] and [`Connection::poll_event`]; then wait until
+//! [`Connection::poll_timeout`].
+
+mod api;
+mod control;
+mod crypto_stream;
+mod datagram_builder;
+mod dispatch;
+mod events;
+mod fates;
+mod handshake;
+mod lifecycle;
+mod migration;
+mod mtu_probe;
+mod outbox;
+mod params;
+mod rx;
+mod stats;
+mod timers;
+mod tx;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+
+use crate::{
+    config::{EndpointConfig, TransportConfig},
+    datagram::DatagramQueue,
+    endpoint::DatagramMeta,
+    observe::{self, ConnectionInfo, Observer},
+    packet::Token,
+    path::{IssuedConnectionId, Path, PathSet},
+    rng::Rng,
+    space::{PacketNumberSpace, TimestampConfig},
+    stream::StreamSet,
+    time::Instant,
+    units::{PathId, Side},
+    wire::TransportParameters,
+};
+
+pub use events::{ConnectionEvent, EndpointEvent, Event};
+pub use params::{ConnectionParams, SessionSource};
+pub use stats::ConnectionStats;
+
+use control::Control;
+use handshake::{CryptoStreams, Handshake, KeyStore, LongSpaces};
+use lifecycle::Lifecycle;
+use outbox::Outbox;
+
+/// The ack_delay_exponent we announce (the default). RFC 9000 s18.2.
+const ACK_DELAY_EXPONENT: u8 = 3;
+/// The shortest ACK delay a peer may ask of us.
+const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
+/// Receive timestamps we ask for in one ACK.
+const MAX_RECEIVE_TIMESTAMPS: u64 = 32;
+
+/// Buffers kept between calls so that packets cost no allocation.
+#[derive(Debug, Default)]
+struct Scratch {
+    tokens: Vec<Token>,
+    deferred: Vec<Token>,
+}
+
+/// One QUIC connection. See the [module documentation](self) for how to drive it.
+pub struct Connection {
+    side: Side,
+    config: Arc<TransportConfig>,
+    endpoint: Arc<EndpointConfig>,
+    rng: Rng,
+    life: Lifecycle,
+    handshake: Handshake,
+    keys: KeyStore,
+    /// Initial and Handshake packet numbers; application data's belong to paths.
+    spaces: LongSpaces,
+    crypto: CryptoStreams,
+    paths: PathSet,
+    streams: StreamSet,
+    datagrams: DatagramQueue,
+    control: Control,
+    /// The peer's transport parameters, defaults until known.
+    peer: TransportParameters,
+    /// What the peer wants of receive timestamps.
+    timestamps: Option<TimestampConfig>,
+    /// PTO probes owed in the Initial and Handshake spaces.
+    handshake_probes: [u8; 2],
+    undecryptable: Vec<(DatagramMeta, BytesMut, usize)>,
+    keys_changed: bool,
+    outbox: Outbox,
+    observer: Observer,
+    stats: ConnectionStats,
+    scratch: Scratch,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("state", &self.life.state)
+            .field("remote", &self.remote_address())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// A connection in its first state; a client's first flight is ready to be sent.
+    pub fn new(params: ConnectionParams) -> Self {
+        let side = params.session.side();
+        let now = params.now;
+        let mut rng = params.rng.clone();
+        let config = Arc::clone(&params.transport);
+        let info = ConnectionInfo {
+            side,
+            original_dcid: params.original_dcid,
+            four_tuple: params.four_tuple,
+            version: params.version,
+        };
+        let observer = Observer::new(config.observer.as_ref(), &info);
+        let handshake = Handshake::new(&params);
+        let initial_keys = handshake.initial_keys(params.version);
+        let remote_cid = params.remote_cid;
+        let mut path =
+            Path::new(PathId::ZERO, now, params.four_tuple, remote_cid, &config, &mut rng);
+        path.local_cids.insert_known(0, params.local_cid);
+        if let Some((cid, _)) = params.preferred_cid {
+            path.local_cids.insert_known(1, cid);
+        }
+        if side.is_client() || params.address_validated {
+            path.network.amplification.set_validated();
+        }
+        let mut connection = Self {
+            side,
+            life: Lifecycle::new(now, config.max_idle_timeout, config.handshake_timeout),
+            keys: KeyStore {
+                initial: Some(initial_keys),
+                former_initial: None,
+                handshake: None,
+                zero_rtt: None,
+                one_rtt: None,
+            },
+            spaces: LongSpaces {
+                initial: Some(PacketNumberSpace::new(&config.limits, false)),
+                handshake: None,
+            },
+            crypto: CryptoStreams::default(),
+            paths: PathSet::new(path),
+            streams: StreamSet::new(side, &config),
+            datagrams: DatagramQueue::new(&config),
+            control: Control::new(params.validation_tokens.clone()),
+            peer: TransportParameters::default(),
+            timestamps: None,
+            handshake_probes: [0; 2],
+            undecryptable: Vec::new(),
+            keys_changed: false,
+            outbox: Outbox::new(config.limits.pending_events),
+            observer,
+            stats: ConnectionStats::default(),
+            scratch: Scratch::default(),
+            endpoint: Arc::clone(&params.endpoint),
+            handshake,
+            config,
+            rng,
+        };
+        connection.observer.emit(now, || observe::Event::ConnectionStarted { info: &info });
+        if side.is_client()
+            && let Err(error) = connection.start_client_session(now)
+        {
+            connection.close_with(now, error);
+        }
+        connection
+    }
+
+    /// What follows every input: requests that became due.
+    fn after_input(&mut self, now: Instant) {
+        if self.is_closed() {
+            return;
+        }
+        self.update_key_phase(now);
+        for index in 0..self.paths.len() {
+            if let Some(id) = self.paths.id_at(index) {
+                self.review_ack_frequency(now, id);
+            }
+        }
+    }
+
+    /// Starts a key update before an AEAD limit is reached. RFC 9001 s6.6.
+    fn update_key_phase(&mut self, now: Instant) {
+        if !self.life.confirmed {
+            return;
+        }
+        let wants = self.keys.one_rtt.as_ref().is_some_and(|keys| keys.wants_update());
+        if wants {
+            // Refused while an earlier update is unconfirmed; then the limit itself protects.
+            let _ = self.initiate_key_update(now);
+        }
+    }
+
+    fn on_peer_key_update(&mut self, now: Instant) {
+        let pto = self.largest_pto();
+        if let Some(keys) = self.keys.one_rtt.as_mut() {
+            keys.set_drop_time(now + 3 * pto);
+        }
+        self.observer.emit(now, || observe::Event::KeysUpdated { by_peer: true });
+    }
+
+    /// Asks the ACK policy, about once a round trip, what it wants of the peer.
+    fn review_ack_frequency(&mut self, now: Instant, id: PathId) {
+        let Some(min_ack_delay) = self.peer.min_ack_delay_us else {
+            return;
+        };
+        if !self.life.confirmed {
+            return;
+        }
+        let peer_max = Duration::from_millis(self.peer.max_ack_delay_ms);
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        if now < path.ack_frequency.next_review {
+            return;
+        }
+        let rtt = path.recovery.rtt();
+        let (smoothed, min) = (rtt.smoothed(), rtt.min());
+        path.ack_frequency.next_review = now + smoothed;
+        let view = crate::ack::SendView::new(
+            now,
+            smoothed,
+            min,
+            path.recovery.window(),
+            u64::from(path.mtu.current()),
+            Duration::from_micros(min_ack_delay),
+            peer_max,
+            path.recovery.packet_threshold(),
+        );
+        if let Some(request) = path.ack.request(&view) {
+            let longest = path.ack_frequency.requested_delay.unwrap_or_default();
+            path.ack_frequency.requested_delay = Some(longest.max(request.max_ack_delay));
+            path.ack_frequency.to_send = Some(request);
+            path.ack_frequency.last = Some(request);
+            let name = path.ack.name();
+            self.observer.emit(now, || observe::Event::PolicyDecision {
+                policy: name,
+                decision: "request",
+                value: request.ack_eliciting_threshold,
+            });
+        }
+    }
+
+    /// A lost ACK_FREQUENCY is replaced by the newest request, with a new sequence number.
+    fn resend_ack_frequency(&mut self, sequence: u64) {
+        for path in self.paths.iter_mut() {
+            if path.ack_frequency.next_sequence == sequence + 1 {
+                path.ack_frequency.to_send = path.ack_frequency.last;
+            }
+        }
+    }
+
+    fn peer_max_ack_delay(&self) -> Duration {
+        Duration::from_millis(self.peer.max_ack_delay_ms)
+    }
+
+    fn min_ack_delay(&self) -> Duration {
+        MIN_ACK_DELAY.min(self.config.max_ack_delay)
+    }
+
+    fn smoothed_rtt(&self, id: PathId) -> Duration {
+        match self.paths.get(id) {
+            Some(path) => path.recovery.rtt().smoothed(),
+            None => self.config.initial_rtt,
+        }
+    }
+
+    fn multipath_negotiated(&self) -> bool {
+        self.config.initial_max_path_id.is_some() && self.peer.initial_max_path_id.is_some()
+    }
+
+    fn emit_recovery_metrics(&mut self, now: Instant, id: PathId) {
+        if !self.observer.is_active() {
+            return;
+        }
+        let Some(path) = self.paths.get(id) else {
+            return;
+        };
+        let rtt = path.recovery.rtt();
+        let metrics = observe::RecoveryMetrics {
+            path: id,
+            smoothed_rtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
+            latest_rtt: rtt.latest(),
+            rtt_variance: rtt.variance(),
+            bytes_in_flight: path.recovery.bytes_in_flight(),
+            pto_count: path.recovery.pto_count(),
+            congestion: path.recovery.congestion().metrics(),
+        };
+        self.observer.emit(now, || observe::Event::MetricsUpdated(&metrics));
+    }
+
+    /// The endpoint's answer to a request.
+    pub fn handle_endpoint_event(&mut self, event: ConnectionEvent) {
+        match event {
+            ConnectionEvent::ConnectionIds { path, ids } => self.on_connection_ids(path, ids),
+        }
+    }
+
+    fn on_connection_ids(&mut self, id: PathId, ids: Vec<IssuedConnectionId>) {
+        if let Some(path) = self.paths.get_mut(id) {
+            for issued in ids {
+                path.local_cids.issue(issued);
+            }
+        }
+    }
+}

@@ -7,9 +7,11 @@
 //! (`connection/tx.rs`), what happens when a token is lost (each room).
 //! Called by: `connection/`; written to by every room that owns frames.
 
+mod stats;
 mod token;
 mod writer;
 
+pub use stats::FrameStats;
 pub use token::Token;
 pub use writer::{PacketFlags, PacketWriter};
 

@@ -1,0 +1,312 @@
+//! What an application may ask of a connection.
+
+use std::{net::SocketAddr, time::Duration};
+
+use bytes::Bytes;
+use rustls::pki_types::CertificateDer;
+
+use super::{Connection, ConnectionStats, EndpointEvent, Event};
+use crate::{
+    datagram::SendDatagramError,
+    error::TransportError,
+    observe,
+    path::PathStats,
+    stream::{
+        FinishError, ReadError, ReadOutcome, ResetError, StreamStats, UnorderedOutcome,
+        WriteError, sched::Priority,
+    },
+    time::Instant,
+    units::{Dir, PathId, Side, StreamId},
+    wire::Version,
+};
+
+/// A key update cannot start now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the keys cannot be updated now: the handshake or an earlier update is not confirmed yet")]
+pub struct KeyUpdateError;
+
+impl Connection {
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The QUIC version in use.
+    pub fn version(&self) -> Version {
+        self.handshake.version
+    }
+
+    /// The next thing the application should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.outbox.pop() {
+            return Some(event);
+        }
+        if let Some(event) = self.streams.poll_event() {
+            return Some(Event::Stream(event));
+        }
+        self.outbox.pop_last()
+    }
+
+    /// The next thing the endpoint must do.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.outbox.pop_endpoint()
+    }
+
+    /// Opens a stream, unless the peer's limit is reached.
+    pub fn open_stream(&mut self, dir: Dir) -> Option<StreamId> {
+        if self.is_closed() {
+            return None;
+        }
+        self.streams.open(dir)
+    }
+
+    /// The next stream the peer opened.
+    pub fn accept_stream(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.accept(dir)
+    }
+
+    /// Queues bytes; returns how many were taken.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the stream does not exist, is finished, reset, stopped, or blocked.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        self.streams.write(id, data)
+    }
+
+    /// Queues bytes without copying them and advances `data` past what was taken.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.streams.write_bytes(id, data)
+    }
+
+    /// No more data will follow on this stream.
+    ///
+    /// # Errors
+    /// [`FinishError`] when the stream does not exist or was reset or stopped.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        self.streams.finish(id)
+    }
+
+    /// Abandons sending.
+    ///
+    /// # Errors
+    /// [`ResetError`] when there is nothing to reset.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ResetError> {
+        self.streams.reset(id, code)
+    }
+
+    /// Abandons sending, but delivers the first `reliable_size` bytes still.
+    ///
+    /// # Errors
+    /// [`ResetError`] when there is nothing to reset or the peer does not support it.
+    pub fn reset_at(&mut self, id: StreamId, code: u64, reliable_size: u64) -> Result<(), ResetError> {
+        self.streams.reset_at(id, code, reliable_size)
+    }
+
+    /// Sets the stream's place among others. Unknown streams are ignored.
+    pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
+        self.streams.set_priority(id, priority);
+    }
+
+    /// The code with which the peer refused the stream's data, if it did.
+    pub fn stopped(&self, id: StreamId) -> Option<u64> {
+        self.streams.stopped(id)
+    }
+
+    /// Takes up to `max_bytes` in-order bytes.
+    ///
+    /// # Errors
+    /// [`ReadError`] when the stream was reset by the peer or does not exist (any more).
+    pub fn read(&mut self, id: StreamId, max_bytes: usize) -> Result<ReadOutcome, ReadError> {
+        self.streams.read(id, max_bytes)
+    }
+
+    /// Takes bytes in whatever order they arrived.
+    ///
+    /// # Errors
+    /// As [`Connection::read`].
+    pub fn read_unordered(
+        &mut self,
+        id: StreamId,
+        max_bytes: usize,
+    ) -> Result<UnorderedOutcome, ReadError> {
+        self.streams.read_unordered(id, max_bytes)
+    }
+
+    /// Asks the peer to stop sending.
+    ///
+    /// # Errors
+    /// [`ReadError`] when there is nothing to stop.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ReadError> {
+        self.streams.stop(id, code)
+    }
+
+    /// Queues an application datagram. Returns its number on this connection, from 0.
+    ///
+    /// # Errors
+    /// [`SendDatagramError`] when the peer does not take datagrams, this one is too large, or the
+    /// queue is full.
+    pub fn send_datagram(&mut self, data: Bytes) -> Result<u64, SendDatagramError> {
+        let max = self.max_datagram_size();
+        self.datagrams.send(data, max)
+    }
+
+    /// The oldest received application datagram.
+    pub fn recv_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.recv()
+    }
+
+    /// The longest application datagram that fits a packet now; `None` if the peer takes none.
+    pub fn max_datagram_size(&self) -> Option<usize> {
+        let path = self.paths.get(PathId::ZERO)?;
+        let cid = path.remote_cids.active().cid.len();
+        // Header byte, connection ID, packet number, tag, frame type and length.
+        let overhead = 1 + cid + 4 + 16 + 3;
+        let room = usize::from(path.mtu.current()).saturating_sub(overhead);
+        self.datagrams.max_payload(room)
+    }
+
+    /// Bytes of the datagram send queue that are free.
+    pub fn datagram_send_buffer_space(&self) -> usize {
+        self.datagrams.send_space()
+    }
+
+    /// Sends a PING, which the peer must acknowledge.
+    pub fn ping(&mut self) {
+        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+            path.pending.ping = true;
+        }
+    }
+
+    /// Switches to the next packet protection keys. RFC 9001 s6.1.
+    ///
+    /// # Errors
+    /// [`KeyUpdateError`] before the handshake is confirmed or while an update is under way.
+    pub fn initiate_key_update(&mut self, now: Instant) -> Result<(), KeyUpdateError> {
+        if !self.life.confirmed || self.is_closed() {
+            return Err(KeyUpdateError);
+        }
+        let pto = self.largest_pto();
+        let next: Vec<(PathId, u64)> =
+            self.paths.iter().map(|path| (path.id, path.space.peek_packet_number())).collect();
+        let keys = self.keys.one_rtt.as_mut().ok_or(KeyUpdateError)?;
+        keys.initiate_update(&next).map_err(|_| KeyUpdateError)?;
+        keys.set_drop_time(now + 3 * pto);
+        self.ping();
+        self.observer.emit(now, || observe::Event::KeysUpdated { by_peer: false });
+        Ok(())
+    }
+
+    /// Counters of the connection.
+    pub fn stats(&self) -> ConnectionStats {
+        self.stats
+    }
+
+    /// Counters of the streams.
+    pub fn stream_stats(&self) -> StreamStats {
+        self.streams.stats()
+    }
+
+    /// One path in numbers.
+    pub fn path_stats(&self, id: PathId) -> Option<PathStats> {
+        let path = self.paths.get(id)?;
+        let rtt = path.recovery.rtt();
+        Some(PathStats {
+            id,
+            four_tuple: path.network.four_tuple(),
+            validated: path.network.is_validated(),
+            rtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
+            latest_rtt: rtt.latest(),
+            rtt_variance: rtt.variance(),
+            mtu: path.mtu.current(),
+            bytes_in_flight: path.recovery.bytes_in_flight(),
+            congestion_controller: path.recovery.congestion().name(),
+            congestion: path.recovery.congestion().metrics(),
+            recovery: path.recovery.stats(),
+        })
+    }
+
+    /// The identifiers of all paths.
+    pub fn paths(&self) -> impl Iterator<Item = PathId> {
+        self.paths.iter().map(|path| path.id)
+    }
+
+    /// Smoothed round-trip time of path 0.
+    pub fn rtt(&self) -> Duration {
+        self.smoothed_rtt(PathId::ZERO)
+    }
+
+    /// Where the peer is.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.four_tuple().remote
+    }
+
+    /// Where we are; the IP may be unspecified when the socket does not tell.
+    pub fn local_address(&self) -> SocketAddr {
+        self.four_tuple().local
+    }
+
+    fn four_tuple(&self) -> crate::units::FourTuple {
+        let first = self.paths.iter().next().map(|path| path.network.four_tuple());
+        // A connection always has a path; the fallback only keeps this free of panics.
+        first.unwrap_or(crate::units::FourTuple {
+            local: SocketAddr::from(([0, 0, 0, 0], 0)),
+            remote: SocketAddr::from(([0, 0, 0, 0], 0)),
+        })
+    }
+
+    /// The application protocol chosen, once known.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.handshake.session.as_ref().and_then(|session| session.alpn())
+    }
+
+    /// The server name the client asked for, once known.
+    pub fn server_name(&self) -> Option<&str> {
+        self.handshake.session.as_ref().and_then(|session| session.server_name())
+    }
+
+    /// The peer's certificate chain, once known.
+    pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.handshake.session.as_ref().and_then(|session| session.peer_certificates())
+    }
+
+    /// Whether the session was resumed from an earlier connection.
+    pub fn resumed(&self) -> bool {
+        self.handshake.session.as_ref().is_some_and(|session| session.resumed())
+    }
+
+    /// Whether data can be sent before the handshake is complete: a client with a ticket, or a
+    /// server that has its 1-RTT keys already.
+    pub fn has_0rtt(&self) -> bool {
+        self.keys.zero_rtt.is_some() || self.side.is_server() && self.keys.one_rtt.is_some()
+    }
+
+    /// Whether the server took the client's early data; `None` until known.
+    pub fn early_data_accepted(&self) -> Option<bool> {
+        self.handshake.session.as_ref().and_then(|session| session.early_data_accepted())
+    }
+
+    /// Keying material for the application's own use. RFC 8446 s7.5.
+    ///
+    /// # Errors
+    /// INTERNAL_ERROR before the handshake is complete, or if TLS refuses the length.
+    pub fn export_keying_material(
+        &self,
+        out: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), TransportError> {
+        match &self.handshake.session {
+            Some(session) => session.export_keying_material(out, label, context),
+            None => Err(TransportError::internal("no TLS session yet")),
+        }
+    }
+
+    /// Changes how many streams the peer may have open at once.
+    pub fn set_max_concurrent_streams(&mut self, dir: Dir, count: u64) {
+        self.streams.set_max_concurrent(dir, count);
+    }
+}

@@ -1,0 +1,224 @@
+//! One arm per frame, each calling one room.
+
+use bytes::Bytes;
+
+use super::{Connection, fates::FrameFates, rx::{Received, kind_of}};
+use crate::{
+    ack::AckRequest,
+    error::TransportError,
+    observe,
+    recovery::AckContext,
+    space::SpaceKind,
+    tls::Level,
+    units::PathId,
+    wire::{Ack, Frame, MAX_VARINT},
+};
+
+/// Longest delay ACK_FREQUENCY may request. draft-ietf-quic-ack-frequency s4.
+const MAX_REQUESTED_DELAY_US: u64 = (1 << 14) * 1_000;
+
+impl Connection {
+    /// Acts on one frame. `payload` is the packet it stands in.
+    pub(crate) fn dispatch(
+        &mut self,
+        received: &Received,
+        payload: &Bytes,
+        frame: Frame<'_>,
+    ) -> Result<(), TransportError> {
+        let now = received.now;
+        match frame {
+            Frame::Stream(stream) => {
+                let data = payload.slice_ref(stream.data);
+                let rtt = self.smoothed_rtt(received.path);
+                self.streams.on_stream(now, rtt, &stream, data)
+            }
+            Frame::Ack(ack) => self.on_ack(received, &ack),
+            Frame::Padding { .. } | Frame::Ping | Frame::ImmediateAck => Ok(()),
+            Frame::Crypto { offset, data } => self.on_crypto(received, offset, data),
+            Frame::Datagram { data } => self.on_app_datagram(payload.slice_ref(data)),
+            Frame::MaxData(max) => {
+                self.streams.on_max_data(max);
+                Ok(())
+            }
+            Frame::MaxStreamData { id, max } => self.streams.on_max_stream_data(id, max),
+            Frame::MaxStreams { dir, max } => self.streams.on_max_streams(dir, max),
+            Frame::ResetStream(reset) => self.streams.on_reset_stream(&reset),
+            Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
+                self.streams.on_reset_stream_at(id, code, final_size, reliable_size)
+            }
+            Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code),
+            Frame::DataBlocked(limit) => self.streams.on_data_blocked(limit),
+            Frame::StreamDataBlocked { id, limit } => {
+                self.streams.on_stream_data_blocked(id, limit)
+            }
+            Frame::StreamsBlocked { dir, limit } => self.streams.on_streams_blocked(dir, limit),
+            Frame::NewConnectionId(new) => self.on_new_connection_id(&new),
+            Frame::RetireConnectionId { path, sequence } => {
+                self.on_retire_connection_id(received, path.unwrap_or(PathId::ZERO), sequence)
+            }
+            Frame::PathChallenge(data) => self.on_path_challenge(received, data),
+            Frame::PathResponse(data) => self.on_path_response(now, &data),
+            Frame::NewToken { token } => self.on_new_token(token),
+            Frame::HandshakeDone => self.on_handshake_done(received),
+            Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering } => {
+                let request = AckRequest {
+                    ack_eliciting_threshold: threshold,
+                    max_ack_delay: std::time::Duration::from_micros(max_ack_delay_us),
+                    reordering_threshold: reordering,
+                };
+                self.on_ack_frequency(received.path, sequence, request)
+            }
+            Frame::ConnectionClose(close) => {
+                let error = Self::peer_close_error(&close);
+                self.start_draining(now, error);
+                Ok(())
+            }
+            Frame::PathAbandon { .. }
+            | Frame::PathStatus { .. }
+            | Frame::MaxPathId(_)
+            | Frame::PathsBlocked(_)
+            | Frame::PathCidsBlocked { .. } => {
+                Err(TransportError::protocol_violation("multipath was not negotiated"))
+            }
+        }
+    }
+
+    fn on_ack(&mut self, received: &Received, ack: &Ack<'_>) -> Result<(), TransportError> {
+        let now = received.now;
+        let kind = kind_of(received.level);
+        // ACK means path 0, wherever it arrives. RFC 10069 s4.1.
+        let id = ack.path.unwrap_or(PathId::ZERO);
+        if ack.path.is_some() && !self.multipath_negotiated() && self.paths.get(id).is_none() {
+            return Err(TransportError::protocol_violation("PATH_ACK without multipath"));
+        }
+        let peer_max_ack_delay = self.peer_max_ack_delay();
+        let exponent = if kind == SpaceKind::Data { self.peer.ack_delay_exponent } else { 3 };
+        let micros = ack.delay.checked_shl(exponent as u32).unwrap_or(MAX_VARINT);
+        let context = AckContext {
+            now,
+            ack_delay: std::time::Duration::from_micros(micros.min(MAX_VARINT)),
+            peer_max_ack_delay,
+            handshake_confirmed: self.life.confirmed,
+            app_data: kind == SpaceKind::Data,
+        };
+        let Some(path) = self.paths.get_mut(id) else {
+            return Ok(());
+        };
+        let space = match kind {
+            SpaceKind::Initial => self.spaces.initial.as_mut(),
+            SpaceKind::Handshake => self.spaces.handshake.as_mut(),
+            SpaceKind::Data => Some(&mut path.space),
+        };
+        let Some(space) = space else {
+            return Ok(());
+        };
+        let mut fates = FrameFates {
+            now,
+            path: id,
+            streams: &mut self.streams,
+            datagrams: &mut self.datagrams,
+            crypto: &mut self.crypto,
+            mtu: &mut path.mtu,
+            deferred: &mut self.scratch.deferred,
+            acked_ack: None,
+            new_mtu: None,
+            observer: &mut self.observer,
+        };
+        let summary = path.recovery.on_ack(space, kind, ack, &context, &mut fates)?;
+        let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
+        if let Some(mtu) = new_mtu {
+            path.recovery.on_mtu(mtu);
+            self.observer.emit(now, || observe::Event::MtuUpdated { path: id, mtu });
+        }
+        if kind == SpaceKind::Data
+            && let Some(largest) = summary.largest_newly_acked
+            && let Some(keys) = self.keys.one_rtt.as_mut()
+        {
+            keys.on_acked(id, largest);
+        }
+        self.apply_deferred(kind, acked_ack);
+        if summary.newly_acked {
+            self.emit_recovery_metrics(now, id);
+            if kind == SpaceKind::Handshake {
+                self.handshake.peer_validated_us = true;
+            }
+            // An acknowledged 1-RTT packet shows that the server completed the handshake.
+            // RFC 9001 s4.1.2 lets the client take it as confirmation.
+            if kind == SpaceKind::Data
+                && self.side().is_client()
+                && received.level == Level::OneRtt
+                && !self.is_handshaking()
+                && summary.acked_one_rtt
+            {
+                self.on_handshake_confirmed(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_crypto(
+        &mut self,
+        received: &Received,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), TransportError> {
+        let kind = kind_of(received.level);
+        let limit = self.config.limits.crypto_buffer_bytes;
+        let stream = self.crypto.get(kind);
+        stream.on_frame(offset, data, limit)?;
+        self.keys_changed = true;
+        self.on_crypto_readable(received.now, kind)
+    }
+
+    fn on_app_datagram(&mut self, data: Bytes) -> Result<(), TransportError> {
+        if self.config.datagram_receive_buffer_bytes == 0 {
+            return Err(TransportError::protocol_violation("DATAGRAM was not offered"));
+        }
+        if self.datagrams.on_datagram(data) {
+            self.outbox.datagram_received();
+        }
+        Ok(())
+    }
+
+    fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
+        if self.side().is_server() {
+            return Err(TransportError::protocol_violation("NEW_TOKEN from a client"));
+        }
+        self.control.received_token = Some(Bytes::copy_from_slice(token));
+        Ok(())
+    }
+
+    fn on_handshake_done(&mut self, received: &Received) -> Result<(), TransportError> {
+        if self.side().is_server() {
+            return Err(TransportError::protocol_violation("HANDSHAKE_DONE from a client"));
+        }
+        if !self.is_handshaking() {
+            self.on_handshake_confirmed(received.now);
+        }
+        Ok(())
+    }
+
+    fn on_ack_frequency(
+        &mut self,
+        path: PathId,
+        sequence: u64,
+        request: AckRequest,
+    ) -> Result<(), TransportError> {
+        let micros = request.max_ack_delay.as_micros();
+        if !self.config.ack_frequency {
+            return Err(TransportError::protocol_violation("ACK_FREQUENCY was not offered"));
+        }
+        let too_short = request.max_ack_delay < self.min_ack_delay();
+        if too_short || micros >= u128::from(MAX_REQUESTED_DELAY_US) {
+            return Err(TransportError::protocol_violation("ACK_FREQUENCY delay out of range"));
+        }
+        let Some(path) = self.paths.get_mut(path) else {
+            return Ok(());
+        };
+        if path.ack_frequency.largest_received.is_none_or(|largest| sequence > largest) {
+            path.ack_frequency.largest_received = Some(sequence);
+            path.ack.on_request(request);
+        }
+        Ok(())
+    }
+}

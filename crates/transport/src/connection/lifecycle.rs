@@ -1,0 +1,306 @@
+//! From handshake to drained: states, idle timeout, closing. RFC 9000 s10.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Connection, EndpointEvent, Event};
+use crate::{
+    error::{Code, ConnectionError, TransportError},
+    observe,
+    time::Instant,
+    units::PathId,
+};
+
+/// Where a connection stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The handshake is not complete.
+    Handshake,
+    /// The handshake is complete.
+    Established,
+    /// We closed; CONNECTION_CLOSE answers what still arrives.
+    Closing(Closing),
+    /// The peer closed; nothing is sent any more.
+    Draining { until: Instant },
+    /// Over and forgotten.
+    Drained,
+}
+
+/// What we close with, and how often we have said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    pub(crate) until: Instant,
+    pub(crate) reason: CloseReason,
+    /// A close frame is to be sent.
+    pub(crate) pending: bool,
+    /// Datagrams received since the last one was answered, and how many it takes now.
+    pub(crate) received: u32,
+    pub(crate) answer_every: u32,
+}
+
+/// The contents of a CONNECTION_CLOSE frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CloseReason {
+    Application { code: u64, reason: Bytes },
+    Transport(TransportError),
+}
+
+/// State and the timers of the connection as a whole.
+#[derive(Debug)]
+pub(crate) struct Lifecycle {
+    pub(crate) state: State,
+    pub(crate) confirmed: bool,
+    /// Effective idle timeout, once known the smaller of both ends' wishes.
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) idle_deadline: Option<Instant>,
+    pub(crate) handshake_deadline: Option<Instant>,
+    pub(crate) keep_alive_at: Option<Instant>,
+    /// An ack-eliciting packet was sent since the last one was received. RFC 9000 s10.1.
+    pub(crate) sent_since_received: bool,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(now: Instant, idle: Option<Duration>, handshake: Duration) -> Self {
+        Self {
+            state: State::Handshake,
+            confirmed: false,
+            idle_timeout: idle,
+            idle_deadline: idle.map(|idle| now + idle),
+            handshake_deadline: Some(now + handshake),
+            keep_alive_at: None,
+            sent_since_received: false,
+        }
+    }
+}
+
+impl Connection {
+    /// Whether the handshake is not complete yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.life.state == State::Handshake
+    }
+
+    /// Whether the connection was closed by either end or lost.
+    pub fn is_closed(&self) -> bool {
+        !matches!(self.life.state, State::Handshake | State::Established)
+    }
+
+    /// Whether the connection is over and can be dropped.
+    pub fn is_drained(&self) -> bool {
+        self.life.state == State::Drained
+    }
+
+    /// Closes with an application error code and words for the peer. Streams are abandoned as they stand.
+    pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
+        let reason = CloseReason::Application { code, reason };
+        self.start_closing(now, reason, ConnectionError::LocallyClosed);
+    }
+
+    /// Closes because a rule was broken.
+    pub(crate) fn close_with(&mut self, now: Instant, error: TransportError) {
+        self.observer.emit(now, || observe::Event::ConnectionClosing { error: &error });
+        let lost = ConnectionError::Transport(error.clone());
+        self.start_closing(now, CloseReason::Transport(error), lost);
+    }
+
+    fn start_closing(&mut self, now: Instant, reason: CloseReason, lost: ConnectionError) {
+        if self.is_closed() {
+            return;
+        }
+        let closing = Closing {
+            until: now + self.closing_period(),
+            reason,
+            pending: true,
+            received: 0,
+            answer_every: 1,
+        };
+        self.life.state = State::Closing(closing);
+        self.end_with(now, lost);
+    }
+
+    /// The peer closed.
+    pub(crate) fn start_draining(&mut self, now: Instant, lost: ConnectionError) {
+        match self.life.state {
+            State::Handshake | State::Established => {
+                self.life.state = State::Draining { until: now + self.closing_period() };
+                self.end_with(now, lost);
+            }
+            State::Closing(Closing { until, .. }) => self.life.state = State::Draining { until },
+            State::Draining { .. } | State::Drained => {}
+        }
+    }
+
+    /// Nothing more will be exchanged, not even a close.
+    pub(crate) fn die(&mut self, now: Instant, lost: ConnectionError) {
+        if !self.is_closed() {
+            self.end_with(now, lost);
+        }
+        self.become_drained();
+    }
+
+    fn end_with(&mut self, now: Instant, lost: ConnectionError) {
+        self.observer.emit(now, || observe::Event::ConnectionClosed { error: &lost });
+        self.life.idle_deadline = None;
+        self.life.handshake_deadline = None;
+        self.life.keep_alive_at = None;
+        self.outbox.endpoint(EndpointEvent::HandshakeOver);
+        self.outbox.lost(Event::Lost(lost));
+    }
+
+    fn become_drained(&mut self) {
+        if self.life.state != State::Drained {
+            self.life.state = State::Drained;
+            self.outbox.endpoint(EndpointEvent::Drained);
+        }
+    }
+
+    /// Three PTOs over the slowest path. RFC 9000 s10.2, RFC 10069.
+    fn closing_period(&self) -> Duration {
+        3 * self.largest_pto()
+    }
+
+    /// The largest PTO over all paths.
+    pub(crate) fn largest_pto(&self) -> Duration {
+        let max_ack_delay = self.peer_max_ack_delay();
+        self.paths
+            .iter()
+            .map(|path| path.recovery.rtt().pto_base() + max_ack_delay)
+            .max()
+            .unwrap_or(Duration::from_secs(1))
+    }
+
+    /// A datagram for us arrived while closing: answer every 1st, 2nd, 4th, ... RFC 9000 s10.2.1.
+    pub(crate) fn on_datagram_while_closing(&mut self) {
+        if let State::Closing(closing) = &mut self.life.state {
+            closing.received += 1;
+            if closing.received >= closing.answer_every {
+                closing.received = 0;
+                closing.answer_every = closing.answer_every.saturating_mul(2);
+                closing.pending = true;
+            }
+        }
+    }
+
+    /// A packet was received and processed.
+    pub(crate) fn restart_idle_on_receive(&mut self, now: Instant) {
+        self.life.sent_since_received = false;
+        self.restart_idle(now);
+        self.restart_keep_alive(now);
+    }
+
+    /// An ack-eliciting packet was sent.
+    pub(crate) fn restart_idle_on_send(&mut self, now: Instant) {
+        if !self.life.sent_since_received {
+            self.life.sent_since_received = true;
+            self.restart_idle(now);
+        }
+        self.restart_keep_alive(now);
+    }
+
+    fn restart_idle(&mut self, now: Instant) {
+        let Some(idle) = self.life.idle_timeout else {
+            self.life.idle_deadline = None;
+            return;
+        };
+        // At least three PTOs, so that a loss or two cannot end a connection. RFC 9000 s10.1.
+        self.life.idle_deadline = Some(now + idle.max(3 * self.largest_pto()));
+    }
+
+    pub(crate) fn restart_keep_alive(&mut self, now: Instant) {
+        if self.life.state == State::Established {
+            self.life.keep_alive_at = self.config.keep_alive_interval.map(|every| now + every);
+        }
+    }
+
+    /// The handshake is complete on this side.
+    pub(crate) fn on_handshake_complete(&mut self, now: Instant) {
+        self.life.state = State::Established;
+        self.life.handshake_deadline = None;
+        self.restart_keep_alive(now);
+        self.outbox.push(Event::Connected);
+        self.observer.emit(now, || observe::Event::HandshakeComplete);
+    }
+
+    /// Both sides are known to have completed it. RFC 9001 s4.1.2.
+    pub(crate) fn on_handshake_confirmed(&mut self, now: Instant) {
+        if self.life.confirmed {
+            return;
+        }
+        self.life.confirmed = true;
+        self.discard_handshake_keys(now);
+        self.outbox.endpoint(EndpointEvent::HandshakeOver);
+        self.outbox.push(Event::HandshakeConfirmed);
+        let peer_limit = self.peer.max_udp_payload_size;
+        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+            path.mtu.start(peer_limit);
+            path.recovery.on_mtu(path.mtu.current());
+        }
+        self.start_preferred_address_probe(now);
+    }
+
+    /// Timers of the connection as a whole.
+    pub(crate) fn lifecycle_timer(&self) -> Option<Instant> {
+        match &self.life.state {
+            State::Closing(closing) => Some(closing.until),
+            State::Draining { until } => Some(*until),
+            State::Drained => None,
+            State::Handshake | State::Established => [
+                self.life.idle_deadline,
+                self.life.handshake_deadline,
+                self.life.keep_alive_at,
+            ]
+            .into_iter()
+            .flatten()
+            .min(),
+        }
+    }
+
+    /// Reacts to those timers. True if the connection lives on.
+    pub(crate) fn on_lifecycle_timeout(&mut self, now: Instant) -> bool {
+        let reached = |deadline: Option<Instant>| deadline.is_some_and(|at| now >= at);
+        match &self.life.state {
+            State::Closing(Closing { until, .. }) | State::Draining { until } => {
+                if now >= *until {
+                    self.become_drained();
+                }
+                return false;
+            }
+            State::Drained => return false,
+            State::Handshake | State::Established => {}
+        }
+        if reached(self.life.idle_deadline) {
+            let handshaking = self.is_handshaking();
+            let error = if handshaking {
+                ConnectionError::HandshakeTimeout
+            } else {
+                ConnectionError::IdleTimeout
+            };
+            self.die(now, error);
+            return false;
+        }
+        if reached(self.life.handshake_deadline) {
+            self.die(now, ConnectionError::HandshakeTimeout);
+            return false;
+        }
+        if reached(self.life.keep_alive_at) {
+            self.ping();
+            self.restart_keep_alive(now);
+        }
+        true
+    }
+
+    /// A peer's CONNECTION_CLOSE as an error value.
+    pub(crate) fn peer_close_error(close: &crate::wire::Close<'_>) -> ConnectionError {
+        match close.frame_type {
+            Some(frame_type) => {
+                let reason = String::from_utf8_lossy(close.reason).into_owned();
+                let error = TransportError::new(Code(close.code), reason).in_frame(frame_type);
+                ConnectionError::PeerTransport(error)
+            }
+            None => ConnectionError::PeerApplication {
+                code: close.code,
+                reason: Bytes::copy_from_slice(close.reason),
+            },
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Paths that change their addresses, and connection IDs that change with them. RFC 9000 s5.1, s9.
+
+use std::{net::SocketAddr, time::Duration};
+
+use super::{Connection, EndpointEvent, Event, rx::{FrameSummary, Received}};
+use crate::{
+    error::{ConnectionError, TransportError},
+    observe,
+    path::{NetworkPath, Path, PathEvent},
+    time::Instant,
+    units::{FourTuple, PathId},
+    wire::NewConnectionId,
+};
+
+/// Connection IDs we issue per path at most, whatever the peer could hold.
+const ISSUED_IDS: u64 = 4;
+
+impl Connection {
+    /// Decides whether a packet from another address moves the path.
+    pub(crate) fn check_migration(
+        &mut self,
+        received: &Received,
+        summary: FrameSummary,
+        is_largest: bool,
+    ) {
+        let from = received.four_tuple;
+        let Some(path) = self.paths.get(received.path) else {
+            return;
+        };
+        if path.network.four_tuple().matches(&from) {
+            return;
+        }
+        // Only the client may move, only with its newest packet, not by mere probing.
+        // RFC 9000 s9.3.
+        if self.side.is_client() || !summary.non_probing || !is_largest || !self.life.confirmed {
+            return;
+        }
+        self.migrate(received.now, received.path, from, received.datagram_bytes);
+    }
+
+    fn validation_timeout(path: &Path) -> Duration {
+        let pto = path.recovery.rtt().pto_base();
+        3 * pto.max(crate::recovery::INITIAL_PTO)
+    }
+
+    /// Moves a path to another network path, which is then validated. `received` bytes came from there.
+    fn migrate(&mut self, now: Instant, id: PathId, to: FourTuple, received: usize) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let from = path.network.four_tuple();
+        let timeout = Self::validation_timeout(path);
+        let mut network = match path.previous.take() {
+            // Back to where we came from: what was proven stays proven.
+            Some(previous) if previous.four_tuple().matches(&to) => previous,
+            _ => NetworkPath::new(to),
+        };
+        network.amplification.on_received(received);
+        if !network.is_validated() {
+            network.start_validation(now, timeout);
+        }
+        let mut old = std::mem::replace(&mut path.network, network);
+        if old.is_validated() {
+            // An attacker may have copied a packet: ask the old address too. RFC 9000 s9.3.3.
+            old.start_validation(now, timeout);
+            path.previous = Some(old);
+        }
+        if from.remote.ip() != to.remote.ip() || from.local.ip() != to.local.ip() {
+            // Another address is another path; only a changed port keeps what is known.
+            // RFC 9000 s9.4.
+            path.recovery.reset_for_new_network_path(now);
+            path.mtu.reset();
+            path.recovery.on_mtu(path.mtu.current());
+        }
+        path.spin.reset();
+        if path.remote_cids.rotate() {
+            self.announce_reset_token(id);
+        }
+        self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
+        self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+    }
+
+    fn announce_reset_token(&mut self, id: PathId) {
+        if let Some(path) = self.paths.get(id)
+            && let Some(token) = path.remote_cids.active().token
+        {
+            let remote = path.network.four_tuple().remote;
+            self.outbox.endpoint(EndpointEvent::ResetToken { remote, token });
+        }
+    }
+
+    pub(crate) fn on_path_challenge(
+        &mut self,
+        received: &Received,
+        data: [u8; 8],
+    ) -> Result<(), TransportError> {
+        let limit = self.config.limits.pending_path_responses;
+        let bytes = received.datagram_bytes;
+        let Some(path) = self.paths.get_mut(received.path) else {
+            return Ok(());
+        };
+        // The answer goes back where the challenge came from. RFC 9000 s8.2.2.
+        let accepted = match path.network_mut(&received.four_tuple) {
+            Some(network) => network.on_challenge(data, limit),
+            None if path.probe.is_none() => {
+                let mut probe = NetworkPath::new(received.four_tuple);
+                probe.amplification.on_received(bytes);
+                let accepted = probe.on_challenge(data, limit);
+                path.probe = Some(probe);
+                accepted
+            }
+            None => false,
+        };
+        if !accepted {
+            self.observer.emit(received.now, || observe::Event::Abuse {
+                kind: observe::Abuse::PathChallengeFlood,
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_path_response(
+        &mut self,
+        now: Instant,
+        data: &[u8; 8],
+    ) -> Result<(), TransportError> {
+        for index in 0..self.paths.len() {
+            let Some(id) = self.paths.id_at(index) else {
+                continue;
+            };
+            let Some(path) = self.paths.get_mut(id) else {
+                continue;
+            };
+            if path.network.on_response(data) {
+                let to = path.network.four_tuple();
+                path.previous = None;
+                self.outbox.push(Event::Path(PathEvent::Validated { path: id, to }));
+                self.observer.emit(now, || observe::Event::PathValidated { path: id, to });
+                return Ok(());
+            }
+            if path.previous.as_mut().is_some_and(|previous| previous.on_response(data)) {
+                return Ok(());
+            }
+            if path.probe.as_mut().is_some_and(|probe| probe.on_response(data)) {
+                self.adopt_probe(now, id);
+                return Ok(());
+            }
+        }
+        // An answer to nothing we asked (any more) is ignored: challenges may be answered late.
+        Ok(())
+    }
+
+    /// The probed address answered: move there (client, preferred address).
+    fn adopt_probe(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let Some(probe) = path.probe.take() else {
+            return;
+        };
+        if self.side.is_server() {
+            return;
+        }
+        let (from, to) = (path.network.four_tuple(), probe.four_tuple());
+        path.network = probe;
+        path.previous = None;
+        path.recovery.reset_for_new_network_path(now);
+        path.mtu.reset();
+        path.recovery.on_mtu(path.mtu.current());
+        path.spin.reset();
+        path.pending.ping = true;
+        path.remote_cids.rotate();
+        self.announce_reset_token(id);
+        self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
+        self.outbox.push(Event::Path(PathEvent::Validated { path: id, to }));
+        self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+    }
+
+    /// A client moves to the address the server prefers, once it answers there. RFC 9000 s9.6.
+    pub(crate) fn start_preferred_address_probe(&mut self, now: Instant) {
+        let Some(preferred) = self.peer.preferred_address.clone() else {
+            return;
+        };
+        if self.side.is_server() || !self.config.migration {
+            return;
+        }
+        let Some(path) = self.paths.get_mut(PathId::ZERO) else {
+            return;
+        };
+        let current = path.network.four_tuple();
+        let v4 = preferred.v4.map(SocketAddr::V4);
+        let v6 = preferred.v6.map(SocketAddr::V6);
+        let remote = if current.remote.is_ipv4() { v4 } else { v6 };
+        let Some(remote) = remote else {
+            return;
+        };
+        if remote == current.remote || !path.remote_cids.has_spare() {
+            return;
+        }
+        let mut probe = NetworkPath::new(FourTuple { local: current.local, remote });
+        probe.amplification.set_validated();
+        probe.start_validation(now, Self::validation_timeout(path));
+        path.probe = Some(probe);
+    }
+
+    /// The local address changed (another network, a rebound socket): go on from `local`.
+    ///
+    /// Uses a fresh connection ID where the peer gave one, validates the path anew and starts
+    /// congestion control over. RFC 9000 s9.2.
+    pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
+        if self.is_closed() {
+            return;
+        }
+        let ids: Vec<PathId> = self.paths.iter().map(|path| path.id).collect();
+        for id in ids {
+            let Some(path) = self.paths.get_mut(id) else {
+                continue;
+            };
+            let from = path.network.four_tuple();
+            let to = FourTuple { local, remote: from.remote };
+            let mut network = NetworkPath::new(to);
+            // The server's address was proven by the handshake; only ours is new to it.
+            network.amplification.set_validated();
+            if self.life.confirmed {
+                network.start_validation(now, Self::validation_timeout(path));
+                path.remote_cids.rotate();
+            }
+            path.network = network;
+            path.previous = None;
+            path.recovery.reset_for_new_network_path(now);
+            path.mtu.reset();
+            path.recovery.on_mtu(path.mtu.current());
+            path.pending.ping = true;
+            path.spin.reset();
+            self.announce_reset_token(id);
+            self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
+            self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+        }
+    }
+
+    pub(crate) fn on_new_connection_id(
+        &mut self,
+        new: &NewConnectionId,
+    ) -> Result<(), TransportError> {
+        let id = new.path.unwrap_or(PathId::ZERO);
+        let limit = self.config.limits.pending_retire_connection_ids;
+        let Some(path) = self.paths.get_mut(id) else {
+            return Ok(());
+        };
+        if path.remote_cids.active().cid.is_empty() {
+            let error = "NEW_CONNECTION_ID while using a zero-length connection ID";
+            return Err(TransportError::protocol_violation(error));
+        }
+        let before = path.remote_cids.active();
+        path.remote_cids.on_new(new, limit)?;
+        if path.remote_cids.active() != before {
+            self.announce_reset_token(id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_retire_connection_id(
+        &mut self,
+        received: &Received,
+        id: PathId,
+        sequence: u64,
+    ) -> Result<(), TransportError> {
+        if self.endpoint.connection_id_length == 0 {
+            let error = "RETIRE_CONNECTION_ID of a zero-length connection ID";
+            return Err(TransportError::protocol_violation(error));
+        }
+        let Some(path) = self.paths.get_mut(id) else {
+            return Ok(());
+        };
+        if path.local_cids.on_retire(sequence, &received.dcid)? {
+            self.outbox.endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
+            self.request_connection_ids(id);
+        }
+        Ok(())
+    }
+
+    /// Asks the endpoint for as many connection IDs as the peer will hold.
+    pub(crate) fn request_connection_ids(&mut self, id: PathId) {
+        if self.endpoint.connection_id_length == 0 {
+            return;
+        }
+        let wanted = self.peer.active_connection_id_limit.min(ISSUED_IDS);
+        let Some(path) = self.paths.get(id) else {
+            return;
+        };
+        let have = path.local_cids.len() as u64;
+        if have < wanted {
+            let first_sequence = path.local_cids.next_sequence();
+            let count = wanted - have;
+            self.outbox.endpoint(EndpointEvent::NeedConnectionIds {
+                path: id,
+                first_sequence,
+                count,
+            });
+        }
+    }
+
+    /// Time for challenges, probes and their failures.
+    pub(crate) fn on_path_timeout(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        if let Some(previous) = path.previous.as_mut() {
+            // The old address not answering is what a real migration looks like.
+            let _ = previous.on_timeout(now);
+        }
+        if let Some(probe) = path.probe.as_mut()
+            && (probe.on_timeout(now).is_err()
+                || (!probe.is_validating() && probe.next_response().is_none()))
+        {
+            path.probe = None;
+        }
+        if path.network.on_timeout(now).is_err() {
+            let to = path.network.four_tuple();
+            let back = path.previous.take().filter(NetworkPath::is_validated);
+            let alone = back.is_none();
+            if let Some(previous) = back {
+                path.network = previous;
+                path.recovery.reset_for_new_network_path(now);
+                path.mtu.reset();
+                path.recovery.on_mtu(path.mtu.current());
+            }
+            self.outbox.push(Event::Path(PathEvent::ValidationFailed { path: id, to }));
+            self.observer.emit(now, || observe::Event::PathValidationFailed { path: id, to });
+            if alone && self.side.is_server() {
+                let error = ConnectionError::NoViablePath("the peer's new address did not answer");
+                self.die(now, error);
+            }
+        }
+    }
+}

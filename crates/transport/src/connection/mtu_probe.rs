@@ -1,0 +1,81 @@
+//! Datagrams that find out whether larger ones get through. RFC 9000 s14.4.
+
+use super::{
+    Connection,
+    datagram_builder::{DatagramBuilder, SealContext},
+    rx::packet_type_of,
+};
+use crate::{
+    endpoint::Transmit,
+    packet::PacketWriter,
+    time::Instant,
+    tls::Level,
+    units::{Ecn, PathId},
+    wire::Frame,
+};
+
+impl Connection {
+    /// Builds a probe of the size the search wants next, alone in its datagram.
+    pub(crate) fn transmit_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        if !self.life.confirmed {
+            return None;
+        }
+        let path = self.paths.get_mut(id)?;
+        if !path.network.is_validated() || path.network.is_validating() {
+            return None;
+        }
+        let size = path.mtu.probe_size(now)?;
+        if !path.recovery.can_send(u64::from(size)) {
+            return None;
+        }
+        let room = buf.get_mut(..usize::from(size))?;
+        let four_tuple = path.network.four_tuple();
+        let dcid = path.remote_cids.active().cid;
+        let keys = self.keys.one_rtt.as_mut()?;
+        let mut builder = DatagramBuilder::new(room);
+        let mut open = builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?;
+        let mut writer = PacketWriter::new(
+            builder.payload(&open)?,
+            packet_type_of(Level::OneRtt),
+            &mut self.scratch.tokens,
+            &mut self.stats.frames_sent,
+            &mut self.observer,
+            now,
+        );
+        writer.push(&Frame::Ping);
+        if self.peer.min_ack_delay_us.is_some() {
+            writer.push(&Frame::ImmediateAck);
+        }
+        writer.pad(writer.remaining());
+        open.finish(&writer);
+        open.mtu_probe = true;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let sealed = builder.seal_short(
+            open,
+            keys,
+            &mut path.space,
+            &mut path.recovery,
+            &mut tokens,
+            SealContext { now, rng: &mut self.rng, ecn },
+            &mut self.observer,
+        );
+        tokens.clear();
+        self.scratch.tokens = tokens;
+        let len = builder.len();
+        path.mtu.on_probe_sent();
+        path.network.amplification.on_sent(len);
+        self.stats.packets_sent += 1;
+        if let Err(error) = sealed {
+            self.close_with(now, error);
+            return None;
+        }
+        self.restart_idle_on_send(now);
+        Some(Transmit { four_tuple, ecn, len, segment_size: None })
+    }
+}

@@ -1,0 +1,73 @@
+//! Events waiting for the application and the endpoint.
+
+use std::collections::VecDeque;
+
+use super::{EndpointEvent, Event};
+
+/// Both queues. Stream events are not queued here: the stream room holds them by stream, so that
+/// their number is bounded by the number of streams.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    events: VecDeque<Event>,
+    endpoint: VecDeque<EndpointEvent>,
+    /// The terminal event, handed out after all others.
+    last: Option<Event>,
+    datagram_received: bool,
+    datagrams_unblocked: bool,
+    limit: usize,
+}
+
+impl Outbox {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Queues an event; beyond the limit (an application that does not poll) it is dropped.
+    pub(crate) fn push(&mut self, event: Event) {
+        if self.events.len() < self.limit {
+            self.events.push_back(event);
+        }
+    }
+
+    pub(crate) fn datagram_received(&mut self) {
+        self.datagram_received = true;
+    }
+
+    pub(crate) fn datagrams_unblocked(&mut self) {
+        self.datagrams_unblocked = true;
+    }
+
+    pub(crate) fn lost(&mut self, event: Event) {
+        if self.last.is_none() {
+            self.last = Some(event);
+        }
+    }
+
+    pub(crate) fn endpoint(&mut self, event: EndpointEvent) {
+        if !self.endpoint.contains(&event) {
+            self.endpoint.push_back(event);
+        }
+    }
+
+    pub(crate) fn pop_endpoint(&mut self) -> Option<EndpointEvent> {
+        self.endpoint.pop_front()
+    }
+
+    /// The next event that is neither a stream's nor the terminal one.
+    pub(crate) fn pop(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if std::mem::take(&mut self.datagram_received) {
+            return Some(Event::DatagramReceived);
+        }
+        if std::mem::take(&mut self.datagrams_unblocked) {
+            return Some(Event::DatagramsUnblocked);
+        }
+        None
+    }
+
+    pub(crate) fn pop_last(&mut self) -> Option<Event> {
+        self.last.take()
+    }
+}

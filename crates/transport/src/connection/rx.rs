@@ -1,0 +1,636 @@
+//! From datagram to frames: keys, header protection, packet numbers, path bookkeeping.
+//!
+//! Owns: the order in which a datagram's packets are opened and what is done once per packet.
+//! Does not own: what frames mean (`dispatch.rs`), AEAD (`tls/`), migration rules (`migration.rs`).
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Connection, lifecycle::State};
+use crate::{
+    endpoint::DatagramMeta,
+    error::{ConnectionError, TransportError},
+    observe,
+    space::SpaceKind,
+    time::Instant,
+    tls::{Level, OpenError},
+    units::{Ecn, FourTuple, PathId},
+    wire::{
+        ConnectionId, Frame, Header, PacketTypes, Reader, ResetToken, Version,
+        decode_packet_number, parse_header,
+    },
+};
+
+/// Smallest datagram that can be a stateless reset. RFC 9000 s10.3.
+const MIN_STATELESS_RESET: usize = 21;
+
+/// What is known of a packet before its protection is removed.
+#[derive(Clone, Copy, Debug)]
+struct Protected {
+    level: Level,
+    version: Version,
+    dcid: ConnectionId,
+    scid: Option<ConnectionId>,
+    pn_offset: usize,
+}
+
+/// An opened packet.
+pub(crate) struct Received {
+    pub(crate) now: Instant,
+    pub(crate) level: Level,
+    pub(crate) path: PathId,
+    pub(crate) number: u64,
+    pub(crate) four_tuple: FourTuple,
+    pub(crate) ecn: Ecn,
+    pub(crate) dcid: ConnectionId,
+    /// UDP payload bytes of the whole datagram.
+    pub(crate) datagram_bytes: usize,
+}
+
+/// What the frames of a packet amounted to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FrameSummary {
+    pub(crate) ack_eliciting: bool,
+    /// Carried a frame that is not a probing frame. RFC 9000 s9.1.
+    pub(crate) non_probing: bool,
+    pub(crate) immediate_ack: bool,
+}
+
+/// Why a packet was not opened.
+enum Unopened {
+    /// Keys are not there yet; worth keeping.
+    KeysMissing,
+    /// Keys are gone, or the packet is not authentic.
+    Drop(&'static str),
+    /// A rule was broken.
+    Close(TransportError),
+}
+
+impl Connection {
+    /// A datagram arrived for this connection.
+    ///
+    /// `data` is opened in place; stream data handed to the application shares its memory.
+    pub fn handle_datagram(&mut self, now: Instant, meta: DatagramMeta, data: BytesMut) {
+        let bytes = data.len();
+        self.stats.datagrams_received += 1;
+        self.stats.bytes_received += bytes as u64;
+        self.observer.emit(now, || observe::Event::DatagramReceived { bytes });
+        match self.life.state {
+            State::Drained | State::Draining { .. } => return,
+            State::Closing(_) => self.on_datagram_while_closing(),
+            _ => {}
+        }
+        let network =
+            self.paths.iter_mut().find_map(|path| path.network_mut(&meta.four_tuple));
+        if let Some(network) = network {
+            network.amplification.on_received(bytes);
+            network.learn_local(&meta.four_tuple);
+        }
+        self.process_datagram(now, meta, data, bytes);
+        self.release_buffered(now);
+        self.after_input(now);
+    }
+
+    fn process_datagram(
+        &mut self,
+        now: Instant,
+        meta: DatagramMeta,
+        mut rest: BytesMut,
+        datagram_bytes: usize,
+    ) {
+        let mut first_dcid: Option<ConnectionId> = None;
+        let reset_token = trailing_token(&rest);
+        while !rest.is_empty() {
+            let cid_len = self.endpoint.connection_id_length;
+            let (protected, packet_len) = match parse_header(&rest, cid_len) {
+                Ok(Header::Initial { version, dcid, scid, pn_offset, packet_len, .. }) => {
+                    let scid = Some(scid);
+                    let level = Level::Initial;
+                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                }
+                Ok(Header::ZeroRtt { version, dcid, scid, pn_offset, packet_len }) => {
+                    let scid = Some(scid);
+                    let level = Level::ZeroRtt;
+                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                }
+                Ok(Header::Handshake { version, dcid, scid, pn_offset, packet_len }) => {
+                    let scid = Some(scid);
+                    let level = Level::Handshake;
+                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                }
+                Ok(Header::Short { dcid, pn_offset, packet_len }) => {
+                    let version = self.handshake.version;
+                    let level = Level::OneRtt;
+                    (Protected { level, version, dcid, scid: None, pn_offset }, packet_len)
+                }
+                Ok(Header::Retry { version, dcid, scid, token, tag, packet_len }) => {
+                    let whole = rest.get(..packet_len).unwrap_or_default();
+                    let body = whole.get(..whole.len().saturating_sub(16)).unwrap_or_default();
+                    let expected = crate::tls::retry_integrity_tag(
+                        version,
+                        &self.handshake.original_dcid,
+                        body,
+                    );
+                    let authentic = expected == tag
+                        && version == self.handshake.version
+                        && dcid == self.handshake.local_cid;
+                    let token = token.to_vec();
+                    self.on_retry(now, scid, &token, authentic);
+                    return;
+                }
+                Ok(Header::VersionNegotiation { dcid, scid, versions }) => {
+                    let ours = dcid == self.handshake.local_cid.as_slice()
+                        && scid == self.handshake.initial_dcid.as_slice();
+                    if ours {
+                        let offered = be_u32s(versions);
+                        self.on_version_negotiation(now, &offered);
+                    }
+                    return;
+                }
+                Ok(Header::UnknownVersion { .. }) => {
+                    self.drop_packet(now, "unknown version");
+                    return;
+                }
+                Err(_) => {
+                    self.drop_packet(now, "header does not parse");
+                    return;
+                }
+            };
+            if packet_len == 0 || packet_len > rest.len() {
+                return;
+            }
+            // Packets for other connection IDs in one datagram are ignored. RFC 9000 s12.2.
+            if *first_dcid.get_or_insert(protected.dcid) != protected.dcid {
+                self.drop_packet(now, "coalesced with another connection ID");
+                return;
+            }
+            let packet = rest.split_to(packet_len);
+            match self.receive_packet(now, &meta, protected, packet, datagram_bytes) {
+                Ok(()) => {}
+                Err(Unopened::KeysMissing) => {}
+                Err(Unopened::Drop(reason)) => {
+                    if protected.level == Level::OneRtt
+                        && self.is_stateless_reset(datagram_bytes, reset_token.as_ref())
+                    {
+                        self.start_draining(now, ConnectionError::StatelessReset);
+                        return;
+                    }
+                    self.drop_packet(now, reason);
+                }
+                Err(Unopened::Close(error)) => {
+                    self.close_with(now, error);
+                    return;
+                }
+            }
+            if matches!(self.life.state, State::Draining { .. } | State::Drained) {
+                return;
+            }
+        }
+    }
+
+    fn drop_packet(&mut self, now: Instant, reason: &'static str) {
+        self.stats.packets_dropped += 1;
+        self.observer.emit(now, || observe::Event::PacketDropped { reason });
+    }
+
+    fn is_stateless_reset(&self, bytes: usize, token: Option<&ResetToken>) -> bool {
+        bytes >= MIN_STATELESS_RESET
+            && token.is_some_and(|token| {
+                self.paths.iter().any(|path| path.remote_cids.is_reset_token(token))
+            })
+    }
+
+    fn receive_packet(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        protected: Protected,
+        mut packet: BytesMut,
+        datagram_bytes: usize,
+    ) -> Result<(), Unopened> {
+        let path = self.path_of(protected.level, &protected.dcid);
+        let Some(path) = path else {
+            return Err(Unopened::Drop("unknown connection ID"));
+        };
+        if let Err(unopened) = self.check_long_header(&protected) {
+            return Err(Unopened::Drop(unopened));
+        }
+        let packet_bytes = packet.len();
+        let opened = match self.open(now, path, &protected, &mut packet) {
+            Ok(opened) => opened,
+            Err(Unopened::KeysMissing) => {
+                self.buffer_undecryptable(now, meta, packet, datagram_bytes);
+                return Err(Unopened::KeysMissing);
+            }
+            Err(other) => return Err(other),
+        };
+        let (number, header_len, payload_len) = opened;
+        if matches!(self.life.state, State::Closing(_)) {
+            return self.receive_while_closing(now, packet, header_len, payload_len);
+        }
+        self.stats.packets_received += 1;
+        let kind = kind_of(protected.level);
+        let received = Received {
+            now,
+            level: protected.level,
+            path,
+            number,
+            four_tuple: meta.four_tuple,
+            ecn: meta.ecn,
+            dcid: protected.dcid,
+            datagram_bytes,
+        };
+        self.observer.emit(now, || observe::Event::PacketReceived {
+            level: received.level,
+            path,
+            number,
+            bytes: packet_bytes,
+            ecn: received.ecn,
+        });
+        self.note_authentic(now, &protected);
+        let spin = packet.first().is_some_and(|first| first & 0x20 != 0);
+        let mut payload = packet.split_off(header_len);
+        payload.truncate(payload_len);
+        let summary = self.process_frames(&received, payload.freeze()).map_err(Unopened::Close)?;
+        self.record_received(&received, kind, summary, spin);
+        Ok(())
+    }
+
+    /// The path a packet belongs to; `None` for connection IDs that are not (or no longer) ours.
+    fn path_of(&self, level: Level, dcid: &ConnectionId) -> Option<PathId> {
+        if level != Level::OneRtt || self.paths.len() == 1 {
+            return self.paths.get(PathId::ZERO).map(|path| path.id);
+        }
+        self.paths.iter().find(|path| path.local_cids.contains(dcid)).map(|path| path.id)
+    }
+
+    /// The peer's connection ID and version must stay what they were.
+    fn check_long_header(&self, protected: &Protected) -> Result<(), &'static str> {
+        let Some(scid) = protected.scid else {
+            return Ok(());
+        };
+        if let Some(known) = self.handshake.peer_scid
+            && known != scid
+        {
+            return Err("source connection ID changed");
+        }
+        if protected.level == Level::Handshake && protected.version != self.handshake.version {
+            return Err("version changed");
+        }
+        Ok(())
+    }
+
+    /// Removes header and packet protection in place. Returns packet number, header length and
+    /// payload length.
+    fn open(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        protected: &Protected,
+        packet: &mut BytesMut,
+    ) -> Result<(u64, usize, usize), Unopened> {
+        let kind = kind_of(protected.level);
+        if protected.level == Level::Initial
+            && self.side().is_client()
+            && protected.version != self.handshake.version
+        {
+            self.prepare_server_version(protected)?;
+        }
+        let keys = &mut self.keys;
+        let (header_key, tag_len) = match protected.level {
+            Level::Initial => {
+                let keys = match (&keys.initial, &keys.former_initial) {
+                    (Some(_), Some((version, former))) if *version == protected.version => former,
+                    (Some(current), _) => current,
+                    (None, _) => return Err(Unopened::Drop("Initial keys discarded")),
+                };
+                (&keys.remote.header, keys.remote.packet.tag_len())
+            }
+            Level::Handshake => match &keys.handshake {
+                Some(keys) => (&keys.remote.header, keys.remote.packet.tag_len()),
+                None if self.life.confirmed => {
+                    return Err(Unopened::Drop("Handshake keys discarded"));
+                }
+                None => return Err(Unopened::KeysMissing),
+            },
+            Level::ZeroRtt => match &keys.zero_rtt {
+                Some(keys) => (&keys.header, keys.packet.tag_len()),
+                None if self.side.is_client() || self.keys.one_rtt.is_some() => {
+                    return Err(Unopened::Drop("0-RTT not accepted"));
+                }
+                None => return Err(Unopened::KeysMissing),
+            },
+            Level::OneRtt => match &keys.one_rtt {
+                // A server must not process 1-RTT packets before the handshake is complete.
+                // RFC 9001 s5.7.
+                Some(_) if self.life.state == State::Handshake => {
+                    return Err(Unopened::KeysMissing);
+                }
+                Some(keys) => (keys.remote_header(), keys.tag_len()),
+                None => return Err(Unopened::KeysMissing),
+            },
+        };
+        let largest = match kind {
+            SpaceKind::Initial => self.spaces.initial.as_ref(),
+            SpaceKind::Handshake => self.spaces.handshake.as_ref(),
+            SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
+        }
+        .and_then(|space| space.received.largest());
+        let (number, header_len) = unmask(packet, protected, header_key.as_ref(), largest)?;
+        let first = packet.first().copied().unwrap_or(0);
+        let (header, payload) = packet.split_at_mut(header_len);
+        if payload.len() < tag_len {
+            return Err(Unopened::Drop("too short"));
+        }
+        let payload_len = match protected.level {
+            Level::OneRtt => {
+                let keys = self.keys.one_rtt.as_mut();
+                let Some(keys) = keys else { return Err(Unopened::KeysMissing) };
+                let phase = first & 0x04 != 0;
+                match keys.open(now, path, number, phase, header, payload) {
+                    Ok(opened) => {
+                        if opened.peer_updated {
+                            self.on_peer_key_update(now);
+                        }
+                        opened.len
+                    }
+                    Err(OpenError::Drop) => return Err(Unopened::Drop("not authentic")),
+                    Err(OpenError::Close(error)) => return Err(Unopened::Close(error)),
+                }
+            }
+            level => {
+                let keys = match level {
+                    Level::Initial => match (&self.keys.initial, &self.keys.former_initial) {
+                        (Some(_), Some((version, former))) if *version == protected.version => {
+                            Some(&former.remote)
+                        }
+                        (current, _) => current.as_ref().map(|keys| &keys.remote),
+                    },
+                    Level::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
+                    _ => self.keys.zero_rtt.as_ref(),
+                };
+                let Some(keys) = keys else { return Err(Unopened::KeysMissing) };
+                match keys.packet.decrypt_in_place(number, header, payload) {
+                    Ok(plain) => plain.len(),
+                    Err(_) => return Err(Unopened::Drop("not authentic")),
+                }
+            }
+        };
+        let reserved = if protected.level == Level::OneRtt { 0x18 } else { 0x0c };
+        if first & reserved != 0 {
+            let error = TransportError::protocol_violation("reserved header bits set");
+            return Err(Unopened::Close(error));
+        }
+        if payload_len == 0 {
+            let error = TransportError::protocol_violation("packet without frames");
+            return Err(Unopened::Close(error));
+        }
+        let duplicate = match kind {
+            SpaceKind::Initial => self.spaces.initial.as_ref(),
+            SpaceKind::Handshake => self.spaces.handshake.as_ref(),
+            SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
+        }
+        .is_none_or(|space| space.received.is_duplicate(number));
+        if duplicate {
+            return Err(Unopened::Drop("duplicate"));
+        }
+        Ok((number, header_len, payload_len))
+    }
+
+    /// A server Initial in another version we speak: the server upgraded. RFC 9368 s2.3.
+    fn prepare_server_version(&mut self, protected: &Protected) -> Result<(), Unopened> {
+        let former =
+            self.keys.former_initial.as_ref().is_some_and(|(v, _)| *v == protected.version);
+        if former {
+            return Ok(());
+        }
+        let speaks = self.endpoint.versions.contains(&protected.version);
+        if !speaks || self.handshake.version_settled {
+            return Err(Unopened::Drop("unexpected version"));
+        }
+        // Tried beside the current keys; kept only if the packet proves authentic.
+        let keys = self.handshake.initial_keys(protected.version);
+        self.keys.former_initial = Some((protected.version, keys));
+        Ok(())
+    }
+
+    /// Facts that only an authentic packet may establish.
+    fn note_authentic(&mut self, now: Instant, protected: &Protected) {
+        if let Some(scid) = protected.scid
+            && self.handshake.peer_scid.is_none()
+        {
+            self.handshake.peer_scid = Some(scid);
+            if self.side().is_client()
+                && let Some(path) = self.paths.get_mut(PathId::ZERO)
+            {
+                path.remote_cids.replace_initial(scid);
+            }
+        }
+        if self.side().is_client() && protected.level == Level::Initial {
+            if protected.version != self.handshake.version && !self.handshake.version_settled {
+                self.switch_version(now, protected.version);
+            }
+            self.handshake.version_settled = true;
+        }
+        if self.side().is_server() && protected.level == Level::Handshake {
+            // The client has our Initial: its address is proven, and Initial keys are done.
+            // RFC 9000 s8.1, RFC 9001 s4.9.1.
+            self.discard_initial_keys(now);
+            if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+                path.network.amplification.set_validated();
+            }
+        }
+        if self.side().is_client() && protected.level == Level::Handshake {
+            self.handshake.peer_validated_us = true;
+        }
+    }
+
+    fn process_frames(
+        &mut self,
+        received: &Received,
+        payload: Bytes,
+    ) -> Result<FrameSummary, TransportError> {
+        let packet_type = packet_type_of(received.level);
+        let mut summary = FrameSummary::default();
+        let mut reader = Reader::new(&payload);
+        while !reader.is_empty() {
+            let frame = Frame::decode(&mut reader)?;
+            let row = frame.row();
+            let frame_type = frame.frame_type();
+            if !row.allowed.contains(packet_type) {
+                let error = TransportError::protocol_violation("frame not allowed in this packet");
+                return Err(error.in_frame(frame_type));
+            }
+            summary.ack_eliciting |= row.ack_eliciting;
+            summary.non_probing |= !row.probing;
+            summary.immediate_ack |= matches!(frame, Frame::ImmediateAck);
+            self.stats.frames_received.count(frame_type);
+            self.observer.emit(received.now, || observe::Event::FrameReceived(&frame));
+            self.dispatch(received, &payload, frame)
+                .map_err(|error| blame(error, frame_type))?;
+            if self.is_closed() {
+                break;
+            }
+        }
+        Ok(summary)
+    }
+
+    /// Bookkeeping after a packet's frames were processed.
+    fn record_received(
+        &mut self,
+        received: &Received,
+        kind: SpaceKind,
+        summary: FrameSummary,
+        spin: bool,
+    ) {
+        let now = received.now;
+        let confirmed = self.life.confirmed;
+        let Some(path) = self.paths.get_mut(received.path) else {
+            return;
+        };
+        let rtt = path.recovery.rtt().smoothed();
+        let (space, policy) = match kind {
+            SpaceKind::Initial => (self.spaces.initial.as_mut(), None),
+            SpaceKind::Handshake => (self.spaces.handshake.as_mut(), None),
+            SpaceKind::Data => (Some(&mut path.space), Some(path.ack.as_mut())),
+        };
+        let Some(space) = space else {
+            return;
+        };
+        let largest = space.received.largest();
+        let is_largest = largest.is_none_or(|largest| received.number > largest);
+        space.received.on_received(
+            received.number,
+            now,
+            summary.ack_eliciting,
+            received.ecn,
+            summary.immediate_ack,
+            policy,
+            confirmed,
+            rtt,
+        );
+        path.last_received = Some(now);
+        if received.level == Level::OneRtt && is_largest {
+            path.spin.on_largest(spin, self.side.is_client());
+        }
+        self.restart_idle_on_receive(now);
+        if received.level == Level::OneRtt {
+            self.check_migration(received, summary, is_largest);
+        }
+    }
+
+    /// While closing, only a peer's close matters.
+    fn receive_while_closing(
+        &mut self,
+        now: Instant,
+        mut packet: BytesMut,
+        header_len: usize,
+        payload_len: usize,
+    ) -> Result<(), Unopened> {
+        let mut payload = packet.split_off(header_len);
+        payload.truncate(payload_len);
+        let mut reader = Reader::new(&payload);
+        while !reader.is_empty() {
+            match Frame::decode(&mut reader) {
+                Ok(Frame::ConnectionClose(close)) => {
+                    let error = Self::peer_close_error(&close);
+                    self.start_draining(now, error);
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a packet whose keys are on their way, bounded.
+    fn buffer_undecryptable(
+        &mut self,
+        now: Instant,
+        meta: &DatagramMeta,
+        packet: BytesMut,
+        datagram_bytes: usize,
+    ) {
+        if self.undecryptable.len() < self.config.limits.buffered_undecryptable_datagrams {
+            self.observer.emit(now, || observe::Event::PacketBuffered { bytes: packet.len() });
+            self.undecryptable.push((*meta, packet, datagram_bytes));
+        } else {
+            self.drop_packet(now, "no keys, buffer full");
+        }
+    }
+
+    /// New keys may open what was buffered.
+    fn release_buffered(&mut self, now: Instant) {
+        if self.undecryptable.is_empty() || !std::mem::take(&mut self.keys_changed) {
+            return;
+        }
+        for (meta, packet, bytes) in std::mem::take(&mut self.undecryptable) {
+            self.process_datagram(now, meta, packet, bytes);
+        }
+    }
+}
+
+/// Removes header protection. Returns the full packet number and the header's length.
+fn unmask(
+    packet: &mut BytesMut,
+    protected: &Protected,
+    key: &dyn crate::tls::HeaderProtectionKey,
+    largest: Option<u64>,
+) -> Result<(u64, usize), Unopened> {
+    let pn_offset = protected.pn_offset;
+    let sample_start = pn_offset + 4;
+    let sample_len = key.sample_len();
+    if packet.len() < sample_start + sample_len {
+        return Err(Unopened::Drop("too short for header protection"));
+    }
+    let (head, sample_on) = packet.split_at_mut(sample_start);
+    let sample = sample_on.get(..sample_len).unwrap_or_default();
+    let (front, pn_bytes) = head.split_at_mut(pn_offset);
+    let Some(first) = front.first_mut() else {
+        return Err(Unopened::Drop("empty"));
+    };
+    if key.decrypt_in_place(sample, first, pn_bytes).is_err() {
+        return Err(Unopened::Drop("header protection"));
+    }
+    let pn_len = usize::from(*first & 0x03) + 1;
+    let truncated =
+        pn_bytes.iter().take(pn_len).fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
+    let number = decode_packet_number(largest, truncated, pn_len);
+    Ok((number, pn_offset + pn_len))
+}
+
+fn blame(mut error: TransportError, frame_type: u64) -> TransportError {
+    if error.frame_type == 0 {
+        error.frame_type = frame_type;
+    }
+    error
+}
+
+fn trailing_token(datagram: &[u8]) -> Option<ResetToken> {
+    let (_, token) = datagram.split_last_chunk::<16>()?;
+    Some(ResetToken(*token))
+}
+
+fn be_u32s(bytes: &[u8]) -> Vec<u32> {
+    bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_be_bytes(*chunk)).collect()
+}
+
+/// The space a level's packets are numbered in.
+pub(crate) fn kind_of(level: Level) -> SpaceKind {
+    match level {
+        Level::Initial => SpaceKind::Initial,
+        Level::Handshake => SpaceKind::Handshake,
+        Level::ZeroRtt | Level::OneRtt => SpaceKind::Data,
+    }
+}
+
+/// The packet type a level's packets have.
+pub(crate) fn packet_type_of(level: Level) -> PacketTypes {
+    match level {
+        Level::Initial => PacketTypes::INITIAL,
+        Level::ZeroRtt => PacketTypes::ZERO_RTT,
+        Level::Handshake => PacketTypes::HANDSHAKE,
+        Level::OneRtt => PacketTypes::ONE_RTT,
+    }
+}
+

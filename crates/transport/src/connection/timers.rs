@@ -1,0 +1,161 @@
+//! One timeout for everything that waits for time.
+
+use super::{Connection, fates::FrameFates};
+use crate::{
+    observe,
+    recovery::{Spaces, TimerAction, TimerContext},
+    space::SpaceKind,
+    time::{Instant, earliest},
+    units::PathId,
+};
+
+impl Connection {
+    /// When [`Connection::handle_timeout`] must be called next, if nothing else happens.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let mut next = self.lifecycle_timer();
+        if self.is_closed() {
+            return next;
+        }
+        for path in self.paths.iter() {
+            next = earliest(next, path.timer());
+            next = earliest(next, path.pacing_until);
+            next = earliest(next, path.space.received.ack_deadline());
+            next = earliest(next, self.loss_timer(path.id));
+        }
+        next = earliest(next, self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()));
+        next
+    }
+
+    fn timer_context(&self) -> TimerContext {
+        let blocked = self
+            .paths
+            .get(PathId::ZERO)
+            .is_some_and(|path| path.network.amplification.budget() < 48);
+        TimerContext {
+            handshake_confirmed: self.life.confirmed,
+            peer_completed_address_validation: self.side.is_server()
+                || self.handshake.peer_validated_us
+                || self.life.confirmed,
+            amplification_blocked: blocked,
+            max_ack_delay: self.peer_max_ack_delay(),
+            has_handshake_keys: self.keys.handshake.is_some(),
+        }
+    }
+
+    fn loss_timer(&self, id: PathId) -> Option<Instant> {
+        let path = self.paths.get(id)?;
+        let first = id == PathId::ZERO;
+        let mut context = self.timer_context();
+        if let Some(requested) = path.ack_frequency.requested_delay {
+            context.max_ack_delay = context.max_ack_delay.max(requested);
+        }
+        let spaces = crate::recovery::SpacesRef {
+            initial: self.spaces.initial.as_ref().filter(|_| first),
+            handshake: self.spaces.handshake.as_ref().filter(|_| first),
+            data: &path.space,
+        };
+        path.recovery.timer(&spaces, &context)
+    }
+
+    /// Time passed: call it when [`Connection::poll_timeout`] is reached, or any time.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if !self.on_lifecycle_timeout(now) {
+            return;
+        }
+        for index in 0..self.paths.len() {
+            let Some(id) = self.paths.id_at(index) else {
+                continue;
+            };
+            self.on_path_timeout(now, id);
+            if self.loss_timer(id).is_some_and(|at| now >= at) {
+                self.on_loss_timeout(now, id);
+            }
+        }
+        if let Some(keys) = self.keys.one_rtt.as_mut() {
+            keys.on_timeout(now);
+        }
+        self.after_input(now);
+    }
+
+    fn on_loss_timeout(&mut self, now: Instant, id: PathId) {
+        let mut context = self.timer_context();
+        let first = id == PathId::ZERO;
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        if let Some(requested) = path.ack_frequency.requested_delay {
+            context.max_ack_delay = context.max_ack_delay.max(requested);
+        }
+        let mut spaces = Spaces {
+            initial: self.spaces.initial.as_mut().filter(|_| first),
+            handshake: self.spaces.handshake.as_mut().filter(|_| first),
+            data: &mut path.space,
+        };
+        let mut fates = FrameFates {
+            now,
+            path: id,
+            streams: &mut self.streams,
+            datagrams: &mut self.datagrams,
+            crypto: &mut self.crypto,
+            mtu: &mut path.mtu,
+            deferred: &mut self.scratch.deferred,
+            acked_ack: None,
+            new_mtu: None,
+            observer: &mut self.observer,
+        };
+        let action = path.recovery.on_timeout(now, &mut spaces, &context, &mut fates);
+        let new_mtu = fates.new_mtu;
+        if let Some(mtu) = new_mtu {
+            path.recovery.on_mtu(mtu);
+        }
+        match action {
+            TimerAction::Probe { kind, packets } => {
+                self.stats_on_pto(now, id, kind);
+                self.arm_probe(id, kind, packets);
+            }
+            TimerAction::LossDetected | TimerAction::Nothing => {}
+        }
+        // Tokens of the handshake spaces have no deferred kinds; Data is right for all of them.
+        self.apply_deferred(SpaceKind::Data, None);
+        self.emit_recovery_metrics(now, id);
+    }
+
+    fn stats_on_pto(&mut self, now: Instant, path: PathId, kind: SpaceKind) {
+        self.observer.emit(now, || observe::Event::PtoExpired { path, kind });
+    }
+
+    fn arm_probe(&mut self, id: PathId, kind: SpaceKind, packets: u8) {
+        match kind {
+            SpaceKind::Initial | SpaceKind::Handshake => {
+                let slot = usize::from(kind == SpaceKind::Handshake);
+                if let Some(owed) = self.handshake_probes.get_mut(slot) {
+                    *owed = packets;
+                }
+                self.crypto.get(kind).resend_unacked();
+            }
+            SpaceKind::Data => {
+                let Some(path) = self.paths.get_mut(id) else {
+                    return;
+                };
+                path.pending.probes = packets;
+                path.pending.immediate_ack = true;
+                if !self.streams.has_data() {
+                    // Nothing new to send: data that may be lost serves as the probe.
+                    let mut fates = FrameFates {
+                        now: Instant::ZERO,
+                        path: id,
+                        streams: &mut self.streams,
+                        datagrams: &mut self.datagrams,
+                        crypto: &mut self.crypto,
+                        mtu: &mut path.mtu,
+                        deferred: &mut self.scratch.deferred,
+                        acked_ack: None,
+                        new_mtu: None,
+                        observer: &mut self.observer,
+                    };
+                    path.recovery.resend_oldest(&mut path.space, usize::from(packets), &mut fates);
+                }
+            }
+        }
+    }
+}

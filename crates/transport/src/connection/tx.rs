@@ -1,0 +1,777 @@
+//! The pump: which datagram leaves next, and what it carries.
+//!
+//! Owns: the order of paths, levels and frames; when sending is allowed at all.
+//! Does not own: header and AEAD bytes (`datagram_builder.rs`), the frames (each room's own).
+
+use super::{
+    Connection,
+    datagram_builder::{DatagramBuilder, OpenPacket, SealContext},
+    lifecycle::{CloseReason, State},
+    rx::packet_type_of,
+};
+use crate::{
+    endpoint::Transmit,
+    error::Code,
+    observe,
+    packet::{FrameSource, PacketWriter},
+    path::PathSet,
+    space::{PacketNumberSpace, SpaceKind},
+    time::Instant,
+    tls::Level,
+    units::{Ecn, PathId},
+    wire::{Close, Frame},
+};
+
+/// Datagrams with Initial packets, and those that validate a path, are at least this long.
+/// RFC 9000 s14.1, s8.2.1.
+pub(crate) const MIN_INITIAL_DATAGRAM: usize = 1200;
+/// A packet that cannot hold this much beyond its header is not started.
+const MIN_PACKET_ROOM: usize = 64;
+/// Room for the longest header, one frame and the AEAD tag: below this nothing can be said.
+const MIN_DATAGRAM: usize = 48;
+/// Segmentation offload takes no more than this in one call.
+const MAX_BATCH_BYTES: usize = 65_000;
+
+/// What congestion, pacing and amplification allow on a path right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Permit {
+    /// Anything.
+    Full,
+    /// Only packets that do not count as in flight.
+    AcksOnly,
+    /// Nothing.
+    Blocked,
+}
+
+impl Connection {
+    /// Fills the start of `buf` with one or more datagrams for one network path.
+    ///
+    /// `buf` should hold at least 1,500 bytes, better 65,535. Up to `max_segments` datagrams of
+    /// equal size (the last may be shorter) are produced for segmentation offload. Returns
+    /// `None` when nothing can be sent now; call again after input, a timeout, or an API call.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let transmit = match &self.life.state {
+            State::Drained | State::Draining { .. } => None,
+            State::Closing(closing) => {
+                if closing.pending {
+                    self.transmit_close(now, buf)
+                } else {
+                    None
+                }
+            }
+            State::Handshake | State::Established => self.transmit(now, buf, max_segments.max(1)),
+        }?;
+        self.stats.bytes_sent += transmit.len as u64;
+        self.stats.datagrams_sent +=
+            transmit.segment_size.map_or(1, |size| transmit.len.div_ceil(size.max(1))) as u64;
+        Some(transmit)
+    }
+
+    fn transmit(&mut self, now: Instant, buf: &mut [u8], max_segments: usize) -> Option<Transmit> {
+        for index in 0..self.paths.len() {
+            let Some(id) = self.paths.id_at(index) else {
+                continue;
+            };
+            if let Some(transmit) = self.transmit_off_path(now, id, buf) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit_on_path(now, id, buf, max_segments) {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    /// Challenges and answers for addresses that carry no data (yet, or any more).
+    fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
+        self.keys.one_rtt.as_ref()?;
+        let path = self.paths.get_mut(id)?;
+        let spare = path.remote_cids.peek_spare().map(|spare| spare.cid);
+        let active = path.remote_cids.active().cid;
+        let is_client = self.side.is_client();
+        for off_path in [&mut path.previous, &mut path.probe] {
+            let Some(network) = off_path.as_mut() else {
+                continue;
+            };
+            if !network.wants_packet(now) {
+                continue;
+            }
+            let four_tuple = network.four_tuple();
+            let budget = network.amplification.budget();
+            let mut size = buf.len().min(MIN_INITIAL_DATAGRAM);
+            if budget < size as u64 {
+                size = budget as usize;
+            }
+            if size < MIN_DATAGRAM {
+                continue;
+            }
+            // A client probing another server address must not be linkable. RFC 9000 s9.5.
+            let dcid = if is_client { spare.unwrap_or(active) } else { active };
+            let challenge = if network.challenge_due(now) {
+                network.next_challenge(now, &mut self.rng)
+            } else {
+                None
+            };
+            let response = network.next_response();
+            let spin = path.spin.value();
+            let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
+            let keys = self.keys.one_rtt.as_mut()?;
+            let mut open = builder.open_short(id, dcid, spin, keys, &path.space)?;
+            let mut writer = PacketWriter::new(
+                builder.payload(&open)?,
+                packet_type_of(Level::OneRtt),
+                &mut self.scratch.tokens,
+                &mut self.stats.frames_sent,
+                &mut self.observer,
+                now,
+            );
+            if let Some(data) = challenge {
+                writer.push(&Frame::PathChallenge(data));
+            }
+            if let Some(data) = response
+                && writer.push(&Frame::PathResponse(data))
+            {
+                network.response_sent();
+            }
+            writer.pad(writer.remaining());
+            open.finish(&writer);
+            let context = SealContext { now, rng: &mut self.rng, ecn: Ecn::NotEct };
+            let sealed = builder.seal_short(
+                open,
+                keys,
+                &mut path.space,
+                &mut path.recovery,
+                &mut self.scratch.tokens,
+                context,
+                &mut self.observer,
+            );
+            let len = builder.len();
+            network.amplification.on_sent(len);
+            if let Err(error) = sealed {
+                self.close_with(now, error);
+                return None;
+            }
+            return Some(Transmit { four_tuple, ecn: Ecn::NotEct, len, segment_size: None });
+        }
+        None
+    }
+
+    /// Packets for the path's current address, as many as one segmentation batch takes.
+    fn transmit_on_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(id)?;
+        path.pacing_until = None;
+        let mtu = usize::from(path.mtu.current());
+        let four_tuple = path.network.four_tuple();
+        let ecn = if self.config.ecn { path.recovery.ecn_mark() } else { Ecn::NotEct };
+        if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
+            return Some(probe);
+        }
+        let path = self.paths.get_mut(id)?;
+        let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
+        let batch = quantum.max(mtu).min(max_segments.saturating_mul(mtu)).min(MAX_BATCH_BYTES);
+        let mut len = 0;
+        let mut segment = 0;
+        while len == 0 || len + segment <= batch {
+            let permit = self.permit(now, id, mtu, len > 0);
+            if permit == Permit::Blocked || (permit == Permit::AcksOnly && len > 0) {
+                break;
+            }
+            let limit = if len == 0 { mtu } else { segment };
+            let Some(room) = buf.get_mut(len..) else {
+                break;
+            };
+            let available = room.len().min(limit);
+            let Some(room) = room.get_mut(..available) else {
+                break;
+            };
+            let built = self.build_datagram(now, id, room, permit, ecn);
+            let (written, only_one_rtt) = match built {
+                Some(built) => built,
+                None => break,
+            };
+            if let Some(path) = self.paths.get_mut(id) {
+                path.network.amplification.on_sent(written);
+            }
+            len += written;
+            if segment == 0 {
+                segment = written;
+            }
+            if written < segment || !only_one_rtt || permit == Permit::AcksOnly {
+                break;
+            }
+        }
+        if len == 0 {
+            return None;
+        }
+        let segment_size = (len > segment).then_some(segment);
+        Some(Transmit { four_tuple, ecn, len, segment_size })
+    }
+
+    /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
+    fn permit(&mut self, now: Instant, id: PathId, mtu: usize, batching: bool) -> Permit {
+        let Some(path) = self.paths.get_mut(id) else {
+            return Permit::Blocked;
+        };
+        let budget = path.network.amplification.budget();
+        if budget < MIN_DATAGRAM as u64 {
+            return Permit::Blocked;
+        }
+        let probing = path.pending.probes > 0
+            || self.handshake_probes.iter().any(|probes| *probes > 0)
+            || path.network.wants_packet(now);
+        if probing && id == PathId::ZERO || path.pending.probes > 0 {
+            return Permit::Full;
+        }
+        if !path.recovery.can_send(mtu as u64) {
+            return Permit::AcksOnly;
+        }
+        if self.config.pacing && !batching {
+            if let Some(at) = path.recovery.next_send_time(now, mtu as u64) {
+                path.pacing_until = Some(at);
+                return Permit::AcksOnly;
+            }
+        }
+        Permit::Full
+    }
+
+    /// Builds one datagram into `room`. Returns its length and whether it holds 1-RTT packets only.
+    fn build_datagram(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        room: &mut [u8],
+        permit: Permit,
+        ecn: Ecn,
+    ) -> Option<(usize, bool)> {
+        let budget = self.paths.get(id)?.network.amplification.budget();
+        let size = room.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let room = room.get_mut(..size)?;
+        let mut builder = DatagramBuilder::new(room);
+        let mut open: Option<OpenPacket> = None;
+        let mut must_pad = false;
+        let mut one_rtt_only = true;
+        let mut sealed_any = false;
+        for level in [Level::Initial, Level::Handshake, Level::ZeroRtt, Level::OneRtt] {
+            if level != Level::OneRtt && id != PathId::ZERO || !self.wants(now, id, level, permit) {
+                continue;
+            }
+            let reserve = open.as_ref().map_or(0, OpenPacket::sealed_len);
+            if builder.remaining() < reserve + MIN_PACKET_ROOM && open.is_some() {
+                break;
+            }
+            if level == Level::Initial && size < MIN_INITIAL_DATAGRAM {
+                // An Initial that must be padded does not fit the amplification budget.
+                continue;
+            }
+            if let Some(previous) = open.take() {
+                self.seal(now, id, &mut builder, previous, ecn);
+                sealed_any = true;
+            }
+            let Some(packet) = self.fill(now, id, &mut builder, level, permit) else {
+                continue;
+            };
+            must_pad |= level == Level::Initial
+                && (self.side.is_client() || packet.flags().ack_eliciting);
+            must_pad |= packet.validates_path;
+            one_rtt_only &= level == Level::OneRtt;
+            open = Some(packet);
+        }
+        match open {
+            Some(mut packet) => {
+                if must_pad {
+                    builder.pad_to(&mut packet, MIN_INITIAL_DATAGRAM.min(size));
+                }
+                self.seal(now, id, &mut builder, packet, ecn);
+            }
+            None if !sealed_any => {
+                if permit == Permit::Full
+                    && let Some(path) = self.paths.get_mut(id)
+                {
+                    path.recovery.set_app_limited(now);
+                }
+                return None;
+            }
+            None => {}
+        }
+        if self.is_closed() {
+            return None;
+        }
+        Some((builder.len(), one_rtt_only))
+    }
+
+    /// Whether there is anything to say at `level`.
+    fn wants(&self, now: Instant, id: PathId, level: Level, permit: Permit) -> bool {
+        let full = permit == Permit::Full;
+        match level {
+            Level::Initial | Level::Handshake => {
+                let (kind, space, has_keys) = match level {
+                    Level::Initial => {
+                        (SpaceKind::Initial, &self.spaces.initial, self.keys.initial.is_some())
+                    }
+                    _ => (
+                        SpaceKind::Handshake,
+                        &self.spaces.handshake,
+                        self.keys.handshake.is_some(),
+                    ),
+                };
+                let Some(space) = space.as_ref().filter(|_| has_keys) else {
+                    return false;
+                };
+                let crypto = match kind {
+                    SpaceKind::Initial => &self.crypto.initial,
+                    _ => &self.crypto.handshake,
+                };
+                space.received.ack_due(now)
+                    || full && (crypto.has_pending() || self.probes_wanted(kind) > 0)
+            }
+            Level::ZeroRtt => {
+                full && self.keys.zero_rtt.is_some()
+                    && self.side.is_client()
+                    && self.keys.one_rtt.is_none()
+                    && (self.streams.has_control() || self.streams.has_data()
+                        || self.datagrams.has_frames())
+            }
+            Level::OneRtt => self.wants_one_rtt(now, id, full),
+        }
+    }
+
+    fn wants_one_rtt(&self, now: Instant, id: PathId, full: bool) -> bool {
+        if self.keys.one_rtt.is_none() {
+            return false;
+        }
+        // A client sends 1-RTT packets only once its own handshake is complete.
+        if self.side.is_client() && self.is_handshaking() {
+            return false;
+        }
+        let Some(path) = self.paths.get(id) else {
+            return false;
+        };
+        if path.space.received.ack_due(now) {
+            return true;
+        }
+        full && (path.pending.ping
+            || path.pending.immediate_ack
+            || path.pending.probes > 0
+            || path.network.wants_packet(now)
+            || path.ack_frequency.to_send.is_some()
+            || path.local_cids.peek_unsent().is_some()
+            || path.remote_cids.peek_retirement().is_some()
+            || self.control.has_frames()
+            || self.crypto.data.has_pending()
+            || self.streams.has_control()
+            || self.datagrams.has_frames()
+            || self.streams.has_data())
+    }
+
+    /// PTO probes that a space of the handshake still owes.
+    fn probes_wanted(&self, kind: SpaceKind) -> u8 {
+        match kind {
+            SpaceKind::Initial => self.handshake_probes[0],
+            SpaceKind::Handshake => self.handshake_probes[1],
+            SpaceKind::Data => 0,
+        }
+    }
+
+    /// Opens a packet at `level` behind what the builder holds and lets the rooms write into it.
+    fn fill(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut DatagramBuilder<'_>,
+        level: Level,
+        permit: Permit,
+    ) -> Option<OpenPacket> {
+        let (version, scid) = (self.handshake.version, self.handshake.local_cid);
+        let path = self.paths.get_mut(id)?;
+        let dcid = path.remote_cids.active().cid;
+        let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
+        let mut open = match level {
+            Level::OneRtt => {
+                let keys = self.keys.one_rtt.as_mut()?;
+                builder.fixed_bit = !(grease_fixed && self.rng.below(16) == 0);
+                builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?
+            }
+            _ => {
+                let space = match level {
+                    Level::Initial => self.spaces.initial.as_ref()?,
+                    Level::Handshake => self.spaces.handshake.as_ref()?,
+                    _ => &path.space,
+                };
+                let token: &[u8] =
+                    if level == Level::Initial { &self.handshake.token } else { &[] };
+                builder.open_long(level, version, dcid, scid, token, space)?
+            }
+        };
+        let mut writer = PacketWriter::new(
+            builder.payload(&open)?,
+            packet_type_of(level),
+            &mut self.scratch.tokens,
+            &mut self.stats.frames_sent,
+            &mut self.observer,
+            now,
+        );
+        let full = permit == Permit::Full;
+        if level == Level::Initial || level == Level::Handshake {
+            let (space, crypto, slot) = match level {
+                Level::Initial => (self.spaces.initial.as_mut()?, &mut self.crypto.initial, 0),
+                _ => (self.spaces.handshake.as_mut()?, &mut self.crypto.handshake, 1),
+            };
+            if space.received.has_unreported() {
+                space.received.write_ack(now, None, 3, None, &mut writer);
+            }
+            if full {
+                crypto.write(&mut writer);
+                let owed = self.handshake_probes.get_mut(slot)?;
+                if *owed > 0 {
+                    if !writer.flags().ack_eliciting {
+                        writer.push(&Frame::Ping);
+                    }
+                    *owed -= 1;
+                    open.probe = true;
+                }
+            }
+        } else {
+            if level == Level::OneRtt {
+                let acks = AckWriting {
+                    exponent: super::ACK_DELAY_EXPONENT,
+                    multipath: path.id != PathId::ZERO,
+                    timestamps: self.timestamps,
+                };
+                write_path_frames(now, path, &acks, full, &mut self.rng, &mut writer, &mut open);
+                write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
+            }
+            if full {
+                if level == Level::OneRtt {
+                    self.control.write(&mut writer);
+                    self.crypto.data.write(&mut writer);
+                }
+                self.streams.write_control(&mut writer);
+                self.datagrams.write(&mut writer);
+                self.streams.write_data(&mut writer);
+                let path = self.paths.get_mut(id)?;
+                let owed = level == Level::OneRtt
+                    && (path.pending.probes > 0 || path.pending.ping);
+                if owed {
+                    if !writer.flags().ack_eliciting {
+                        writer.push(&Frame::Ping);
+                    }
+                    if path.pending.immediate_ack && self.peer.min_ack_delay_us.is_some() {
+                        writer.push(&Frame::ImmediateAck);
+                    }
+                    open.probe = path.pending.probes > 0;
+                    path.pending.probes = path.pending.probes.saturating_sub(1);
+                    path.pending.ping = false;
+                    path.pending.immediate_ack = false;
+                }
+            }
+        }
+        if writer.is_empty() {
+            builder.abort(open);
+            self.scratch.tokens.clear();
+            return None;
+        }
+        open.finish(&writer);
+        open.tokens = std::mem::take(&mut self.scratch.tokens);
+        Some(open)
+    }
+
+    /// Protects a packet and records it as sent.
+    fn seal(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut DatagramBuilder<'_>,
+        mut open: OpenPacket,
+        ecn: Ecn,
+    ) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let level = open.level;
+        let flags = open.flags();
+        let context = SealContext { now, rng: &mut self.rng, ecn };
+        let mut tokens = std::mem::take(&mut open.tokens);
+        let result = match level {
+            Level::OneRtt => match self.keys.one_rtt.as_mut() {
+                Some(keys) => builder.seal_short(
+                    open,
+                    keys,
+                    &mut path.space,
+                    &mut path.recovery,
+                    &mut tokens,
+                    context,
+                    &mut self.observer,
+                ),
+                None => Ok(()),
+            },
+            _ => {
+                let (keys, space): (_, Option<&mut PacketNumberSpace>) = match level {
+                    Level::Initial => (
+                        self.keys.initial.as_ref().map(|keys| &keys.local),
+                        self.spaces.initial.as_mut(),
+                    ),
+                    Level::Handshake => (
+                        self.keys.handshake.as_ref().map(|keys| &keys.local),
+                        self.spaces.handshake.as_mut(),
+                    ),
+                    _ => (self.keys.zero_rtt.as_ref(), Some(&mut path.space)),
+                };
+                match (keys, space) {
+                    (Some(keys), Some(space)) => builder.seal_long(
+                        open,
+                        keys,
+                        space,
+                        &mut path.recovery,
+                        &mut tokens,
+                        context,
+                        &mut self.observer,
+                    ),
+                    _ => Ok(()),
+                }
+            }
+        };
+        tokens.clear();
+        self.scratch.tokens = tokens;
+        self.stats.packets_sent += 1;
+        if let Err(error) = result {
+            self.close_with(now, error);
+            return;
+        }
+        if flags.ack_eliciting {
+            self.restart_idle_on_send(now);
+        }
+        if level == Level::ZeroRtt {
+            self.handshake.zero_rtt_sent = true;
+        }
+        if level == Level::Handshake && self.side.is_client() {
+            // RFC 9001 s4.9.1: the first Handshake packet sent ends the client's Initial space.
+            self.discard_initial_keys(now);
+        }
+    }
+
+    /// CONNECTION_CLOSE at every level the peer may be able to read.
+    fn transmit_close(&mut self, now: Instant, buf: &mut [u8]) -> Option<Transmit> {
+        let State::Closing(closing) = &mut self.life.state else {
+            return None;
+        };
+        closing.pending = false;
+        let reason = closing.reason.clone();
+        let id = self.paths.id_at(0)?;
+        let path = self.paths.get(id)?;
+        let four_tuple = path.network.four_tuple();
+        let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
+        let size = buf.len().min(usize::from(path.mtu.current())).min(budget);
+        let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
+        let confirmed = self.life.confirmed;
+        let has_one_rtt = self.keys.one_rtt.is_some();
+        for level in [Level::Initial, Level::Handshake, Level::OneRtt] {
+            let useful = match level {
+                Level::Initial => self.keys.initial.is_some(),
+                Level::Handshake => self.keys.handshake.is_some(),
+                _ => has_one_rtt && (confirmed || self.handshake.peer_params_seen),
+            };
+            if !useful || builder.remaining() < MIN_PACKET_ROOM {
+                continue;
+            }
+            if let Some(open) = self.fill_close(now, id, &mut builder, level, &reason) {
+                let mut open = open;
+                let last = match level {
+                    Level::Initial => self.keys.handshake.is_none() && !has_one_rtt,
+                    Level::Handshake => !has_one_rtt,
+                    _ => true,
+                };
+                if last && self.side.is_client() && self.keys.initial.is_some() {
+                    builder.pad_to(&mut open, MIN_INITIAL_DATAGRAM.min(size));
+                }
+                self.seal_close(now, id, &mut builder, open);
+            }
+        }
+        let len = builder.len();
+        if len == 0 {
+            return None;
+        }
+        if let Some(path) = self.paths.get_mut(id) {
+            path.network.amplification.on_sent(len);
+        }
+        Some(Transmit { four_tuple, ecn: Ecn::NotEct, len, segment_size: None })
+    }
+
+    fn fill_close(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut DatagramBuilder<'_>,
+        level: Level,
+        reason: &CloseReason,
+    ) -> Option<OpenPacket> {
+        let (version, scid) = (self.handshake.version, self.handshake.local_cid);
+        let path = self.paths.get_mut(id)?;
+        let dcid = path.remote_cids.active().cid;
+        let mut open = match level {
+            Level::OneRtt => {
+                let keys = self.keys.one_rtt.as_mut()?;
+                builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?
+            }
+            _ => {
+                let space = match level {
+                    Level::Initial => self.spaces.initial.as_ref()?,
+                    _ => self.spaces.handshake.as_ref()?,
+                };
+                let token: &[u8] =
+                    if level == Level::Initial { &self.handshake.token } else { &[] };
+                builder.open_long(level, version, dcid, scid, token, space)?
+            }
+        };
+        let mut writer = PacketWriter::new(
+            builder.payload(&open)?,
+            packet_type_of(level),
+            &mut self.scratch.tokens,
+            &mut self.stats.frames_sent,
+            &mut self.observer,
+            now,
+        );
+        let room = writer.remaining().saturating_sub(24);
+        let pushed = match reason {
+            CloseReason::Application { code, reason } if level == Level::OneRtt => {
+                let reason = reason.get(..reason.len().min(room)).unwrap_or_default();
+                let close = Close { frame_type: None, code: *code, reason };
+                writer.push(&Frame::ConnectionClose(close))
+            }
+            // Application codes must not show before the handshake is protected.
+            // RFC 9000 s10.2.3.
+            CloseReason::Application { .. } => {
+                let code = Code::APPLICATION_ERROR.0;
+                let close = Close { frame_type: Some(0), code, reason: &[] };
+                writer.push(&Frame::ConnectionClose(close))
+            }
+            CloseReason::Transport(error) => {
+                let text = error.reason.as_bytes();
+                let reason = text.get(..text.len().min(room)).unwrap_or_default();
+                let frame_type = Some(error.frame_type);
+                let close = Close { frame_type, code: error.code.0, reason };
+                writer.push(&Frame::ConnectionClose(close))
+            }
+        };
+        if !pushed {
+            builder.abort(open);
+            return None;
+        }
+        open.finish(&writer);
+        Some(open)
+    }
+
+    fn seal_close(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut DatagramBuilder<'_>,
+        open: OpenPacket,
+    ) {
+        // Failure to protect the last packet changes nothing any more.
+        let before = self.life.state.clone();
+        self.seal(now, id, builder, open, Ecn::NotEct);
+        self.life.state = before;
+    }
+}
+
+/// How ACK frames are written.
+struct AckWriting {
+    exponent: u8,
+    multipath: bool,
+    timestamps: Option<crate::space::TimestampConfig>,
+}
+
+/// Frames that belong to this path alone, most urgent first.
+fn write_path_frames(
+    now: Instant,
+    path: &mut crate::path::Path,
+    acks: &AckWriting,
+    full: bool,
+    rng: &mut crate::rng::Rng,
+    writer: &mut PacketWriter<'_>,
+    open: &mut OpenPacket,
+) {
+    // The challenge first: interoperability tests look for it in the first packet.
+    if full && path.network.challenge_due(now)
+        && let Some(data) = path.network.next_challenge(now, rng)
+        && writer.push(&Frame::PathChallenge(data))
+    {
+        open.validates_path = true;
+    }
+    if full && let Some(data) = path.network.next_response()
+        && writer.push(&Frame::PathResponse(data))
+    {
+        path.network.response_sent();
+        open.validates_path = true;
+    }
+    let ack_path = acks.multipath.then_some(path.id);
+    if path.space.received.has_unreported() {
+        path.space.received.write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
+    }
+    if !full {
+        return;
+    }
+    let frame_path = acks.multipath.then_some(path.id);
+    while let Some(sequence) = path.remote_cids.peek_retirement() {
+        if !writer.push(&Frame::RetireConnectionId { path: frame_path, sequence }) {
+            break;
+        }
+        path.remote_cids.pop_retirement();
+    }
+    while let Some(issued) = path.local_cids.peek_unsent() {
+        let frame = crate::wire::NewConnectionId {
+            path: frame_path,
+            sequence: issued.sequence,
+            retire_prior_to: 0,
+            cid: issued.cid,
+            token: issued.token,
+        };
+        if !writer.push(&Frame::NewConnectionId(frame)) {
+            break;
+        }
+        path.local_cids.pop_unsent();
+    }
+    if let Some(request) = path.ack_frequency.to_send {
+        let micros = u64::try_from(request.max_ack_delay.as_micros()).unwrap_or(u64::MAX);
+        let frame = Frame::AckFrequency {
+            sequence: path.ack_frequency.next_sequence,
+            threshold: request.ack_eliciting_threshold,
+            max_ack_delay_us: micros,
+            reordering: request.reordering_threshold,
+        };
+        if writer.push(&frame) {
+            path.ack_frequency.next_sequence += 1;
+            path.ack_frequency.to_send = None;
+        }
+    }
+}
+
+/// Acknowledgements that other paths owe ride along.
+fn write_other_acks(
+    now: Instant,
+    this: PathId,
+    paths: &mut PathSet,
+    acks: &AckWriting,
+    writer: &mut PacketWriter<'_>,
+) {
+    if paths.len() == 1 {
+        return;
+    }
+    for other in paths.iter_mut().filter(|other| other.id != this) {
+        if other.space.received.ack_due(now) {
+            let path = (other.id != PathId::ZERO).then_some(other.id);
+            other.space.received.write_ack(now, path, acks.exponent, acks.timestamps, writer);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The frames of one packet under construction, and the record of what it carries.
+
+use super::{FrameStats, Token};
+use crate::{
+    observe::{Event, Observer},
+    time::Instant,
+    units::{PathId, StreamId},
+    wire::{
+        AckToWrite, Frame, PacketTypes, Writer, encode_stream_header,
+        stream_header_len, varint_len, write_ack,
+    },
+};
+
+/// What the frames of a packet make of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketFlags {
+    /// Carries a frame that asks for an acknowledgement.
+    pub ack_eliciting: bool,
+    /// Counts towards bytes in flight.
+    pub in_flight: bool,
+    /// Carries an ACK or PATH_ACK frame.
+    pub has_ack: bool,
+    /// Carries stream or application-datagram data.
+    pub has_data: bool,
+}
+
+/// Writes frames into the payload of one packet.
+///
+/// Every frame of every packet goes through here, so here tokens, flags, counters and events are
+/// recorded. A frame that does not fit is refused whole.
+#[derive(Debug)]
+pub struct PacketWriter<'a> {
+    writer: Writer<'a>,
+    tokens: &'a mut Vec<Token>,
+    stats: &'a mut FrameStats,
+    observer: &'a mut Observer,
+    now: Instant,
+    packet_type: PacketTypes,
+    flags: PacketFlags,
+}
+
+impl<'a> PacketWriter<'a> {
+    /// A writer over `payload`, which is as long as the packet's payload may become.
+    ///
+    /// `tokens` is scratch space; what it holds afterwards belongs to this packet.
+    pub fn new(
+        payload: &'a mut [u8],
+        packet_type: PacketTypes,
+        tokens: &'a mut Vec<Token>,
+        stats: &'a mut FrameStats,
+        observer: &'a mut Observer,
+        now: Instant,
+    ) -> Self {
+        let writer = Writer::new(payload);
+        Self { writer, tokens, stats, observer, now, packet_type, flags: PacketFlags::default() }
+    }
+
+    /// Payload bytes still free.
+    #[inline]
+    pub fn remaining(&self) -> usize {
+        self.writer.remaining()
+    }
+
+    /// Payload bytes written.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.writer.len()
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the frames so far make of the packet.
+    pub fn flags(&self) -> PacketFlags {
+        self.flags
+    }
+
+    /// Whether frames of this kind may stand in this packet. RFC 9000 s12.4 table 3.
+    pub fn allows(&self, frame: &Frame<'_>) -> bool {
+        frame.row().allowed.contains(self.packet_type)
+    }
+
+    /// Writes `frame`; false, and nothing happens, when it does not fit or may not stand here.
+    pub fn push(&mut self, frame: &Frame<'_>) -> bool {
+        if frame.encoded_len() > self.remaining() || !self.allows(frame) {
+            return false;
+        }
+        frame.encode(&mut self.writer);
+        if let Some(token) = token_of(frame) {
+            self.tokens.push(token);
+        }
+        let row = frame.row();
+        self.flags.ack_eliciting |= row.ack_eliciting;
+        self.flags.in_flight |= row.in_flight;
+        self.stats.count(frame.frame_type());
+        self.observer.emit(self.now, || Event::FrameSent(frame));
+        true
+    }
+
+    /// Writes `frame` and remembers `token` for it instead of the frame's own.
+    pub fn push_with_token(&mut self, frame: &Frame<'_>, token: Token) -> bool {
+        let before = self.tokens.len();
+        if !self.push(frame) {
+            return false;
+        }
+        self.tokens.truncate(before);
+        self.tokens.push(token);
+        true
+    }
+
+    /// How many bytes of stream data fit; 0 when not even one does.
+    #[inline]
+    pub fn stream_room(&self, id: StreamId, offset: u64) -> usize {
+        self.remaining().saturating_sub(stream_header_len(id, offset, None))
+    }
+
+    /// Writes a STREAM frame of `len <= stream_room(id, offset)` bytes, which `fill` provides.
+    ///
+    /// The frame's Length field is left out when the frame ends the packet; a gap too small for
+    /// that field is closed by PADDING in front.
+    pub fn push_stream(
+        &mut self,
+        id: StreamId,
+        offset: u64,
+        len: usize,
+        fin: bool,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let bare = stream_header_len(id, offset, None);
+        if bare + len > self.remaining() {
+            return false;
+        }
+        let with_length = stream_header_len(id, offset, Some(len));
+        let length = if with_length + len <= self.remaining() {
+            Some(len)
+        } else {
+            let gap = self.remaining() - bare - len;
+            self.writer.zeros(gap);
+            None
+        };
+        encode_stream_header(&mut self.writer, id, offset, length, fin);
+        let Some(data) = self.writer.reserve_slice(len) else {
+            return false;
+        };
+        fill(data);
+        let token_len = u32::try_from(len).unwrap_or(u32::MAX);
+        self.tokens.push(Token::Stream { id, offset, len: token_len, fin });
+        self.flags.ack_eliciting = true;
+        self.flags.in_flight = true;
+        self.flags.has_data = true;
+        self.stats.count_stream(len);
+        self.observer.emit(self.now, || Event::StreamFrameSent { id, offset, len, fin });
+        true
+    }
+
+    /// How many bytes of CRYPTO data fit; 0 when not even one does.
+    pub fn crypto_room(&self, offset: u64) -> usize {
+        // Type, offset, and a length of up to 2^14 - 1.
+        self.remaining().saturating_sub(1 + varint_len(offset) + 2).min((1 << 14) - 1)
+    }
+
+    /// Writes a CRYPTO frame of `len <= crypto_room(offset)` bytes, which `fill` provides.
+    pub fn push_crypto(&mut self, offset: u64, len: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        if len == 0 || len > self.crypto_room(offset) {
+            return false;
+        }
+        self.writer.varint(0x06);
+        self.writer.varint(offset);
+        self.writer.varint(len as u64);
+        let Some(data) = self.writer.reserve_slice(len) else {
+            return false;
+        };
+        fill(data);
+        self.tokens.push(Token::Crypto { offset, len: u32::try_from(len).unwrap_or(u32::MAX) });
+        self.flags.ack_eliciting = true;
+        self.flags.in_flight = true;
+        self.stats.count(0x06);
+        self.observer.emit(self.now, || Event::CryptoFrameSent { offset, len });
+        true
+    }
+
+    /// Writes an ACK or PATH_ACK; ranges that do not fit are left out, oldest first.
+    pub fn push_ack<I>(&mut self, ack: AckToWrite<I>) -> bool
+    where
+        I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
+    {
+        let (path, largest, delay) = (ack.path, ack.largest, ack.delay);
+        let before = self.writer.len();
+        if !write_ack(&mut self.writer, ack) {
+            return false;
+        }
+        self.tokens.push(Token::Ack { path: path.unwrap_or(PathId::ZERO), largest });
+        self.flags.has_ack = true;
+        self.stats.count(if path.is_some() { 0x3e } else { 0x02 });
+        let len = self.writer.len() - before;
+        self.observer.emit(self.now, || Event::AckFrameSent { path, largest, delay, len });
+        true
+    }
+
+    /// Writes an application datagram; `id` names it in acknowledgements.
+    pub fn push_datagram(&mut self, id: u64, data: &[u8]) -> bool {
+        if !self.push_with_token(&Frame::Datagram { data }, Token::Datagram { id }) {
+            return false;
+        }
+        self.flags.has_data = true;
+        true
+    }
+
+    /// Appends PADDING; a padded packet counts as in flight. RFC 9002 s2.
+    pub fn pad(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.remaining());
+        if bytes > 0 {
+            self.writer.zeros(bytes);
+            self.flags.in_flight = true;
+        }
+    }
+}
+
+/// What the fate of a frame's packet will call for.
+fn token_of(frame: &Frame<'_>) -> Option<Token> {
+    Some(match frame {
+        Frame::ResetStream(reset) => Token::ResetStream(reset.id),
+        Frame::ResetStreamAt { id, .. } => Token::ResetStreamAt(*id),
+        Frame::StopSending { id, .. } => Token::StopSending(*id),
+        Frame::MaxData(_) => Token::MaxData,
+        Frame::MaxStreamData { id, .. } => Token::MaxStreamData(*id),
+        Frame::MaxStreams { dir, .. } => Token::MaxStreams(*dir),
+        Frame::DataBlocked(_) => Token::DataBlocked,
+        Frame::StreamDataBlocked { id, .. } => Token::StreamDataBlocked(*id),
+        Frame::StreamsBlocked { dir, .. } => Token::StreamsBlocked(*dir),
+        Frame::NewConnectionId(new) => Token::NewConnectionId {
+            path: new.path.unwrap_or(PathId::ZERO),
+            sequence: new.sequence,
+        },
+        Frame::RetireConnectionId { path, sequence } => Token::RetireConnectionId {
+            path: path.unwrap_or(PathId::ZERO),
+            sequence: *sequence,
+        },
+        Frame::HandshakeDone => Token::HandshakeDone,
+        Frame::AckFrequency { sequence, .. } => Token::AckFrequency { sequence: *sequence },
+        _ => return None,
+    })
+}

@@ -1,0 +1,284 @@
+//! Connection IDs of one path, both directions. RFC 9000 s5.1.
+
+use std::collections::VecDeque;
+
+use crate::{
+    error::TransportError,
+    wire::{ConnectionId, NewConnectionId, ResetToken},
+};
+
+/// A connection ID that the endpoint issued for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IssuedConnectionId {
+    /// Its sequence number on the path.
+    pub sequence: u64,
+    /// The ID.
+    pub cid: ConnectionId,
+    /// The stateless reset token that goes with it.
+    pub token: ResetToken,
+}
+
+/// The connection IDs we issued for a path and the peer has not retired.
+#[derive(Debug, Default)]
+pub struct LocalCids {
+    /// Ascending by sequence number.
+    active: VecDeque<LocalCid>,
+    next_sequence: u64,
+    /// Sequence numbers waiting to be sent in NEW_CONNECTION_ID; bounded by the peer's limit.
+    to_send: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+struct LocalCid {
+    sequence: u64,
+    cid: ConnectionId,
+    /// Absent where the peer learned the ID without a NEW_CONNECTION_ID frame.
+    token: Option<ResetToken>,
+}
+
+impl LocalCids {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The ID of the handshake (sequence 0), or of a preferred address (sequence 1): known to the
+    /// peer without a frame.
+    pub fn insert_known(&mut self, sequence: u64, cid: ConnectionId) {
+        self.active.push_back(LocalCid { sequence, cid, token: None });
+        self.next_sequence = self.next_sequence.max(sequence + 1);
+    }
+
+    /// IDs the endpoint made on request; they wait to be sent.
+    pub fn issue(&mut self, issued: IssuedConnectionId) {
+        if issued.sequence < self.next_sequence {
+            return;
+        }
+        self.next_sequence = issued.sequence + 1;
+        let IssuedConnectionId { sequence, cid, token } = issued;
+        self.active.push_back(LocalCid { sequence, cid, token: Some(token) });
+        self.to_send.push_back(sequence);
+    }
+
+    /// The sequence number the next issued ID will have.
+    pub fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// IDs the peer may use.
+    pub fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Whether we issued this ID here.
+    pub fn contains(&self, cid: &ConnectionId) -> bool {
+        self.active.iter().any(|active| active.cid == *cid)
+    }
+
+    /// Any active ID.
+    pub fn first(&self) -> Option<ConnectionId> {
+        self.active.front().map(|active| active.cid)
+    }
+
+    /// The peer retired `sequence`. True if it was active.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a number never issued, or for the ID the packet itself was sent to.
+    pub fn on_retire(
+        &mut self,
+        sequence: u64,
+        packet_dcid: &ConnectionId,
+    ) -> Result<bool, TransportError> {
+        if sequence >= self.next_sequence {
+            return Err(TransportError::protocol_violation("retires an unissued connection ID"));
+        }
+        let Some(index) = self.position(sequence) else {
+            return Ok(false);
+        };
+        if self.active.get(index).is_some_and(|active| active.cid == *packet_dcid) {
+            return Err(TransportError::protocol_violation("retires the connection ID in use"));
+        }
+        self.active.remove(index);
+        self.to_send.retain(|waiting| *waiting != sequence);
+        Ok(true)
+    }
+
+    fn position(&self, sequence: u64) -> Option<usize> {
+        self.active.iter().position(|active| active.sequence == sequence)
+    }
+
+    /// The next ID that must be told to the peer.
+    pub fn peek_unsent(&self) -> Option<IssuedConnectionId> {
+        let sequence = *self.to_send.front()?;
+        let active = self.active.get(self.position(sequence)?)?;
+        Some(IssuedConnectionId { sequence, cid: active.cid, token: active.token? })
+    }
+
+    /// It was put into a packet.
+    pub fn pop_unsent(&mut self) {
+        self.to_send.pop_front();
+    }
+
+    /// The packet that told the peer was lost; tell it again unless it retired the ID meanwhile.
+    pub fn resend(&mut self, sequence: u64) {
+        if self.position(sequence).is_some() && !self.to_send.contains(&sequence) {
+            self.to_send.push_back(sequence);
+        }
+    }
+}
+
+/// A connection ID of the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteCid {
+    /// Its sequence number on the path.
+    pub sequence: u64,
+    /// The ID.
+    pub cid: ConnectionId,
+    /// The peer's stateless reset token for it, when known.
+    pub token: Option<ResetToken>,
+}
+
+/// The connection IDs the peer issued for a path and we have not retired.
+#[derive(Debug)]
+pub struct RemoteCids {
+    active: RemoteCid,
+    /// Ascending by sequence number.
+    spare: VecDeque<RemoteCid>,
+    retire_prior_to: u64,
+    limit: u64,
+    /// Sequence numbers to announce in RETIRE_CONNECTION_ID.
+    to_retire: VecDeque<u64>,
+}
+
+impl RemoteCids {
+    /// Starts with the ID from the handshake, sequence 0.
+    pub fn new(cid: ConnectionId, limit: u64) -> Self {
+        let active = RemoteCid { sequence: 0, cid, token: None };
+        Self { active, spare: VecDeque::new(), retire_prior_to: 0, limit, to_retire: VecDeque::new() }
+    }
+
+    /// The ID to send to.
+    pub fn active(&self) -> RemoteCid {
+        self.active
+    }
+
+    /// Replaces the handshake's ID (the server chose another, or a Retry came).
+    pub fn replace_initial(&mut self, cid: ConnectionId) {
+        self.active = RemoteCid { sequence: 0, cid, token: None };
+    }
+
+    /// The reset token of the handshake's ID, from the transport parameters.
+    pub fn set_initial_token(&mut self, token: ResetToken) {
+        if self.active.sequence == 0 {
+            self.active.token = Some(token);
+        }
+    }
+
+    /// A NEW_CONNECTION_ID arrived. Returns the reset token to watch for when the ID in use
+    /// changed.
+    ///
+    /// # Errors
+    /// CONNECTION_ID_LIMIT_ERROR when more IDs are active, or more retirements queued, than
+    /// allowed; PROTOCOL_VIOLATION when a known sequence number or ID comes with another meaning.
+    pub fn on_new(
+        &mut self,
+        new: &NewConnectionId,
+        retire_limit: usize,
+    ) -> Result<(), TransportError> {
+        let incoming =
+            RemoteCid { sequence: new.sequence, cid: new.cid, token: Some(new.token) };
+        let known = std::iter::once(&self.active).chain(&self.spare);
+        for old in known {
+            let same_sequence = old.sequence == incoming.sequence;
+            let same_cid = old.cid == incoming.cid;
+            if same_sequence != same_cid {
+                return Err(TransportError::protocol_violation("connection ID reissued"));
+            }
+            if same_sequence {
+                return Ok(());
+            }
+        }
+        if incoming.sequence < self.retire_prior_to {
+            self.queue_retire(incoming.sequence, retire_limit)?;
+        } else {
+            let index = self.spare.partition_point(|old| old.sequence < incoming.sequence);
+            self.spare.insert(index, incoming);
+        }
+        if new.retire_prior_to > self.retire_prior_to {
+            self.retire_prior_to = new.retire_prior_to;
+            while let Some(old) = self.spare.front()
+                && old.sequence < self.retire_prior_to
+            {
+                let sequence = old.sequence;
+                self.spare.pop_front();
+                self.queue_retire(sequence, retire_limit)?;
+            }
+            if self.active.sequence < self.retire_prior_to && !self.rotate() {
+                return Err(TransportError::protocol_violation("all connection IDs retired"));
+            }
+        }
+        if self.spare.len() as u64 + 1 > self.limit {
+            return Err(TransportError::connection_id_limit("too many active connection IDs"));
+        }
+        Ok(())
+    }
+
+    fn queue_retire(&mut self, sequence: u64, limit: usize) -> Result<(), TransportError> {
+        if self.to_retire.contains(&sequence) {
+            return Ok(());
+        }
+        if self.to_retire.len() >= limit {
+            return Err(TransportError::connection_id_limit("too many retirements queued"));
+        }
+        self.to_retire.push_back(sequence);
+        Ok(())
+    }
+
+    /// Switches to the next spare ID and retires the one in use. False without a spare.
+    pub fn rotate(&mut self) -> bool {
+        let Some(next) = self.spare.pop_front() else {
+            return false;
+        };
+        self.to_retire.push_back(self.active.sequence);
+        self.active = next;
+        true
+    }
+
+    /// Takes a spare ID out for a network path under probe.
+    pub fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    /// The next spare ID, as a probe of another address would use it.
+    pub fn peek_spare(&self) -> Option<RemoteCid> {
+        self.spare.front().copied()
+    }
+
+    /// Whether `token` is the reset token of the ID in use or of a spare one (any of which may
+    /// have been sent to).
+    pub fn is_reset_token(&self, token: &ResetToken) -> bool {
+        std::iter::once(&self.active)
+            .chain(&self.spare)
+            .any(|known| known.token.as_ref() == Some(token))
+    }
+
+    /// A retirement that must be announced.
+    pub fn peek_retirement(&self) -> Option<u64> {
+        self.to_retire.front().copied()
+    }
+
+    /// It was put into a packet.
+    pub fn pop_retirement(&mut self) -> Option<u64> {
+        self.to_retire.pop_front()
+    }
+
+    /// The packet that carried it was lost.
+    pub fn resend_retirement(&mut self, sequence: u64) {
+        self.to_retire.push_back(sequence);
+    }
+}

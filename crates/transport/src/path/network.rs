@@ -1,0 +1,108 @@
+//! A network path: the two addresses, and what was proven about them.
+
+use std::{collections::VecDeque, time::Duration};
+
+use super::{Amplification, Validation, ValidationFailed};
+use crate::{rng::Rng, time::Instant, units::FourTuple};
+
+/// One 4-tuple with its validation and amplification state.
+#[derive(Debug)]
+pub(crate) struct NetworkPath {
+    four_tuple: FourTuple,
+    pub(crate) amplification: Amplification,
+    validation: Option<Validation>,
+    responses: VecDeque<[u8; 8]>,
+}
+
+impl NetworkPath {
+    pub(crate) fn new(four_tuple: FourTuple) -> Self {
+        Self {
+            four_tuple,
+            amplification: Amplification::new(),
+            validation: None,
+            responses: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn four_tuple(&self) -> FourTuple {
+        self.four_tuple
+    }
+
+    /// Learns the local IP address once the socket tells it.
+    pub(crate) fn learn_local(&mut self, seen: &FourTuple) {
+        if self.four_tuple.local.ip().is_unspecified() && self.four_tuple.matches(seen) {
+            self.four_tuple.local = seen.local;
+        }
+    }
+
+    /// Whether the address is proven.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.amplification.is_validated()
+    }
+
+    /// Whether a challenge is outstanding.
+    pub(crate) fn is_validating(&self) -> bool {
+        self.validation.is_some()
+    }
+
+    /// Starts (or starts anew) to prove the address by PATH_CHALLENGE.
+    pub(crate) fn start_validation(&mut self, now: Instant, timeout: Duration) {
+        self.validation = Some(Validation::new(now, timeout));
+    }
+
+    /// A PATH_CHALLENGE arrived over this network path. At most `limit` wait; more are
+    /// ignored, which only costs the flooder its answers.
+    pub(crate) fn on_challenge(&mut self, data: [u8; 8], limit: usize) -> bool {
+        if self.responses.len() >= limit {
+            return false;
+        }
+        self.responses.push_back(data);
+        true
+    }
+
+    /// A PATH_RESPONSE arrived (over any network path, RFC 9000 s8.2.3). True if it proves this one.
+    pub(crate) fn on_response(&mut self, data: &[u8; 8]) -> bool {
+        if !self.validation.as_ref().is_some_and(|validation| validation.matches(data)) {
+            return false;
+        }
+        self.validation = None;
+        self.amplification.set_validated();
+        true
+    }
+
+    /// The challenge to send now, if one is due.
+    pub(crate) fn challenge_due(&self, now: Instant) -> bool {
+        self.validation.as_ref().is_some_and(|validation| validation.is_due(now))
+    }
+
+    /// Draws the data of the challenge that goes out now.
+    pub(crate) fn next_challenge(&mut self, now: Instant, rng: &mut Rng) -> Option<[u8; 8]> {
+        self.validation.as_mut().map(|validation| validation.next(now, rng))
+    }
+
+    pub(crate) fn next_response(&self) -> Option<[u8; 8]> {
+        self.responses.front().copied()
+    }
+
+    pub(crate) fn response_sent(&mut self) {
+        self.responses.pop_front();
+    }
+
+    /// Whether this network path needs a packet of its own now.
+    pub(crate) fn wants_packet(&self, now: Instant) -> bool {
+        !self.responses.is_empty() || self.challenge_due(now)
+    }
+
+    pub(crate) fn validation_timer(&self) -> Option<Instant> {
+        self.validation.as_ref().map(Validation::timer)
+    }
+
+    /// Reacts to time: `Err` when the validation was given up just now.
+    pub(crate) fn on_timeout(&mut self, now: Instant) -> Result<(), ValidationFailed> {
+        if self.validation.as_ref().is_some_and(|validation| validation.has_failed(now)) {
+            self.validation = None;
+            return Err(ValidationFailed);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! The paths of a connection.
+
+use super::Path;
+use crate::units::PathId;
+
+/// All paths, by identifier. A single-path connection is a set of one.
+///
+/// There is one lookup, and a missing path is a normal answer: packets race a path's removal.
+pub(crate) struct PathSet {
+    /// Ascending by identifier; path 0 first while it exists.
+    paths: Vec<Path>,
+}
+
+impl PathSet {
+    pub(crate) fn new(first: Path) -> Self {
+        Self { paths: vec![first] }
+    }
+
+    #[inline]
+    fn index(&self, id: PathId) -> Option<usize> {
+        match self.paths.first() {
+            Some(first) if first.id == id => Some(0),
+            _ => self.paths.binary_search_by_key(&id, |path| path.id).ok(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
+        self.index(id).and_then(|index| self.paths.get(index))
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
+        self.index(id).and_then(|index| self.paths.get_mut(index))
+    }
+
+    /// Adds a path; refuses a second one of the same identifier.
+    pub(crate) fn insert(&mut self, path: Path) -> bool {
+        match self.paths.binary_search_by_key(&path.id, |path| path.id) {
+            Ok(_) => false,
+            Err(index) => {
+                self.paths.insert(index, path);
+                true
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.paths.iter_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The identifier of the `index`-th path in ascending order.
+    pub(crate) fn id_at(&self, index: usize) -> Option<PathId> {
+        self.paths.get(index).map(|path| path.id)
+    }
+}

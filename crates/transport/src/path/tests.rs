@@ -1,0 +1,1 @@
+//! Paths by hand.
