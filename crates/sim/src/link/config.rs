@@ -1,0 +1,431 @@
+//! What a link does to packets, as plain data.
+//!
+//! Owns: [`LinkConfig`], [`DirectionConfig`] and their parts, defaults and validation.
+//! Does not own: the running link (see `direction.rs`).
+
+use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use tautline_transport::{time::Instant, units::Rate};
+
+use super::loss::LossModel;
+use crate::text::{self, QuantityError};
+
+/// A value that a link cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct ConfigError {
+    /// The field, as a dotted path from the struct that was validated.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+
+    fn within(mut self, outer: &str) -> Self {
+        self.field = format!("{outer}.{}", self.field);
+        self
+    }
+}
+
+/// Both directions of a link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkConfig {
+    /// From the first host given to `connect` to the second: the uplink when the client is first.
+    pub forward: DirectionConfig,
+    /// From the second host to the first: the downlink when the client is first.
+    pub backward: DirectionConfig,
+}
+
+impl LinkConfig {
+    /// The same in both directions.
+    pub fn symmetric(direction: DirectionConfig) -> Self {
+        Self {
+            forward: direction.clone(),
+            backward: direction,
+        }
+    }
+
+    /// The link seen from the other end.
+    pub fn reversed(self) -> Self {
+        Self {
+            forward: self.backward,
+            backward: self.forward,
+        }
+    }
+
+    /// One packet's way there and back without queueing and serialisation.
+    pub fn round_trip(&self) -> Duration {
+        self.forward.delay.saturating_add(self.backward.delay)
+    }
+
+    /// Whether every value is one a link can have.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.forward.validate().map_err(|e| e.within("forward"))?;
+        self.backward.validate().map_err(|e| e.within("backward"))
+    }
+}
+
+/// One direction of a link.
+///
+/// A packet meets, in this order: scripted faults and rules, MTU, the queue (drop-tail, ECN
+/// marking), the transmitter (`rate`), then on the wire outages, loss, corruption, `delay`,
+/// jitter, reordering and duplication. Packets dropped on the wire have used the transmitter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DirectionConfig {
+    /// Speed of the transmitter, counted in IP bytes; `None` is infinitely fast.
+    #[serde(with = "text::rate_option", skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// One-way propagation delay. At most an hour.
+    #[serde(with = "text::duration")]
+    pub delay: Duration,
+    /// Variation of `delay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+    /// Packets that may wait for the transmitter; the one being sent does not count. Drop-tail.
+    pub queue: QueueSize,
+    /// Which packets vanish on the wire.
+    #[serde(skip_serializing_if = "LossModel::is_none")]
+    pub loss: LossModel,
+    /// Which packets get one byte of their payload changed; they are delivered.
+    #[serde(skip_serializing_if = "LossModel::is_none")]
+    pub corruption: LossModel,
+    /// Packets that are held back while later ones pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reordering: Option<Reordering>,
+    /// Probability that a packet arrives twice (the copy uses no transmitter time).
+    pub duplication: f64,
+    /// Largest IP packet; larger ones are dropped without notice.
+    pub mtu: u16,
+    /// Waiting data above which ECN-capable packets are marked CE on arrival at the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn_threshold: Option<QueueSize>,
+    /// Times at which nothing passes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
+    /// Ranges of packet indices (from 0, counting every packet offered) that are dropped before
+    /// the queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drop_packets: Vec<RangeInclusive<u64>>,
+}
+
+impl Default for DirectionConfig {
+    /// Infinitely fast, no delay, an Ethernet's MTU, no faults.
+    fn default() -> Self {
+        Self {
+            rate: None,
+            delay: Duration::ZERO,
+            jitter: None,
+            queue: QueueSize::Unlimited,
+            loss: LossModel::None,
+            corruption: LossModel::None,
+            reordering: None,
+            duplication: 0.0,
+            mtu: 1500,
+            ecn_threshold: None,
+            outages: Vec::new(),
+            drop_packets: Vec::new(),
+        }
+    }
+}
+
+const MAX_DELAY: Duration = Duration::from_secs(3600);
+/// 10 Tb/s: keeps every product of sizes and times far from overflow.
+const MAX_RATE: Rate = Rate::from_bits_per_second(10_000_000_000_000);
+
+impl DirectionConfig {
+    /// A drop-tail queue of one bandwidth-delay product before a wire without faults.
+    pub fn new(rate: Rate, delay: Duration) -> Self {
+        Self {
+            rate: Some(rate),
+            delay,
+            queue: QueueSize::Bdp(1.0),
+            ..Self::default()
+        }
+    }
+
+    /// Whether every value is one a link can have.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if let Some(rate) = self.rate
+            && (rate == Rate::ZERO || rate > MAX_RATE)
+        {
+            let problem = format!("{rate} is not above 0 and at most {MAX_RATE}");
+            return Err(ConfigError::new("rate", problem));
+        }
+        delay("delay", self.delay)?;
+        if let Some(jitter) = &self.jitter {
+            delay("jitter.correlation", jitter.correlation)?;
+            if jitter.spread > self.delay {
+                let problem = format!("{:?} exceeds the delay of {:?}", jitter.spread, self.delay);
+                return Err(ConfigError::new("jitter.spread", problem));
+            }
+        }
+        self.queue.validate("queue")?;
+        self.loss.validate().map_err(|e| e.within("loss"))?;
+        self.corruption
+            .validate()
+            .map_err(|e| e.within("corruption"))?;
+        if let Some(reordering) = &self.reordering {
+            probability("reordering.probability", reordering.probability)?;
+            delay("reordering.extra", reordering.extra)?;
+        }
+        probability("duplication", self.duplication)?;
+        if let Some(threshold) = &self.ecn_threshold {
+            threshold.validate("ecn_threshold")?;
+        }
+        for (i, outage) in self.outages.iter().enumerate() {
+            outage
+                .validate()
+                .map_err(|e| e.within(&format!("outages[{i}]")))?;
+        }
+        for (i, range) in self.drop_packets.iter().enumerate() {
+            if range.is_empty() {
+                let problem = format!("{}..={} is empty", range.start(), range.end());
+                return Err(ConfigError::new(format!("drop_packets[{i}]"), problem));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn delay(field: &str, value: Duration) -> Result<(), ConfigError> {
+    if value > MAX_DELAY {
+        return Err(ConfigError::new(
+            field,
+            format!("{value:?} exceeds {MAX_DELAY:?}"),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether `value` lies in `0..=1`.
+pub(crate) fn probability(field: &str, value: f64) -> Result<(), ConfigError> {
+    if !(0.0..=1.0).contains(&value) {
+        return Err(ConfigError::new(
+            field,
+            format!("{value} is not a probability (0 to 1)"),
+        ));
+    }
+    Ok(())
+}
+
+/// Variation of a delay: uniform in `delay - spread ..= delay + spread`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jitter {
+    /// Half the width of the range; at most the delay.
+    #[serde(with = "text::duration")]
+    pub spread: Duration,
+    /// Whether a packet may overtake an earlier one.
+    pub order: JitterOrder,
+    /// Zero draws per packet. Otherwise the delay wanders: one value is drawn per `correlation`
+    /// of time and the delay moves in a straight line from one to the next.
+    ///
+    /// With `Fifo` and per-packet draws a packet waits for the slowest before it, so that under
+    /// load the delay of all lies near the upper end; a correlation keeps the mean at `delay`.
+    #[serde(with = "text::duration", default)]
+    pub correlation: Duration,
+}
+
+impl Jitter {
+    /// Drawn per packet; order is kept.
+    pub const fn fifo(spread: Duration) -> Self {
+        Self {
+            spread,
+            order: JitterOrder::Fifo,
+            correlation: Duration::ZERO,
+        }
+    }
+
+    /// Drawn per packet; packets overtake.
+    pub const fn reorder(spread: Duration) -> Self {
+        Self {
+            spread,
+            order: JitterOrder::Reorder,
+            correlation: Duration::ZERO,
+        }
+    }
+}
+
+/// Whether jitter may change the order of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JitterOrder {
+    /// A packet never arrives before an earlier one.
+    Fifo,
+    /// Each packet arrives when its own delay has passed.
+    Reorder,
+}
+
+/// Some packets are held back while later ones pass.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reordering {
+    /// Share of the packets held back.
+    pub probability: f64,
+    /// For how long.
+    #[serde(with = "text::duration")]
+    pub extra: Duration,
+}
+
+/// A time in which nothing passes, once or again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// First moment, since the world's origin.
+    #[serde(with = "text::duration")]
+    pub start: Duration,
+    /// Length.
+    #[serde(with = "text::duration")]
+    pub duration: Duration,
+    /// Repeats with this period; longer than `duration`.
+    #[serde(
+        with = "text::duration_option",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub every: Option<Duration>,
+    /// What becomes of packets.
+    #[serde(default)]
+    pub mode: OutageMode,
+}
+
+/// What becomes of packets during an outage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutageMode {
+    /// A black hole: the transmitter goes on and the wire swallows what it sends.
+    #[default]
+    Drop,
+    /// The transmitter stops; packets wait in the queue (a hand-over).
+    Hold,
+}
+
+impl Outage {
+    /// A single black hole.
+    pub const fn once(start: Duration, duration: Duration) -> Self {
+        Self {
+            start,
+            duration,
+            every: None,
+            mode: OutageMode::Drop,
+        }
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.duration.is_zero() {
+            return Err(ConfigError::new("duration", "is zero"));
+        }
+        if let Some(every) = self.every
+            && every <= self.duration
+        {
+            let problem = format!(
+                "{every:?} is not longer than the outage ({:?})",
+                self.duration
+            );
+            return Err(ConfigError::new("every", problem));
+        }
+        Ok(())
+    }
+
+    /// The end of the outage that covers `at`, if one does.
+    pub(crate) fn covering(&self, at: Instant) -> Option<Instant> {
+        let since = at.since_origin().checked_sub(self.start)?;
+        let into = match self.every {
+            Some(every) => nanos(since) % nanos(every).max(1),
+            None => nanos(since),
+        };
+        let left = nanos(self.duration)
+            .checked_sub(into)
+            .filter(|left| *left > 0)?;
+        Some(at + Duration::from_nanos(left))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// An amount of waiting data. Written `"unlimited"`, `"25 packets"`, `"64000 bytes"`, `"1 BDP"`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QueueSize {
+    /// No bound.
+    Unlimited,
+    /// IP bytes.
+    Bytes(u64),
+    /// Packets of any size.
+    Packets(u64),
+    /// This many times rate x round trip (the delays of both directions of the link), in bytes,
+    /// at least two packets of 1500 bytes. Unlimited without a rate.
+    Bdp(f64),
+}
+
+const QUEUE: &str =
+    "a queue size such as \"25 packets\", \"64000 bytes\", \"1 BDP\", \"unlimited\"";
+
+impl QueueSize {
+    fn validate(&self, field: &str) -> Result<(), ConfigError> {
+        match self {
+            Self::Bdp(factor) if !(*factor > 0.0 && *factor <= 1000.0) => {
+                let problem = format!("{factor} BDP is not above 0 and at most 1000");
+                Err(ConfigError::new(field, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for QueueSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Bytes(n) => write!(f, "{n} bytes"),
+            Self::Packets(n) => write!(f, "{n} packets"),
+            Self::Bdp(x) => write!(f, "{x} BDP"),
+        }
+    }
+}
+
+impl FromStr for QueueSize {
+    type Err = QuantityError;
+
+    fn from_str(input: &str) -> Result<Self, Self::Err> {
+        if input.trim() == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        let (number, unit) = text::split(input);
+        let error = || text::error(input, QUEUE);
+        match unit {
+            "bytes" | "byte" => text::decimal(number, 1).map(Self::Bytes).ok_or_else(error),
+            "kB" => text::decimal(number, 1000)
+                .map(Self::Bytes)
+                .ok_or_else(error),
+            "packets" | "packet" => text::decimal(number, 1)
+                .map(Self::Packets)
+                .ok_or_else(error),
+            "BDP" => number.parse().map(Self::Bdp).map_err(|_| error()),
+            _ => Err(error()),
+        }
+    }
+}
+
+impl Serialize for QueueSize {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for QueueSize {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(D::Error::custom)
+    }
+}

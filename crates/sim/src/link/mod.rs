@@ -1,0 +1,22 @@
+//! Links: what happens to a packet between two hosts.
+//!
+//! Purpose: rate, queue, delay, faults, each direction by itself.
+//! Owns: configuration ([`LinkConfig`]), the running direction, loss models, statistics.
+//! Does not own: events, hosts and routes (`world`), presets ([`crate::links`]).
+//! Called by: `world`.
+//! To add a loss model: a variant in `loss.rs`. To add a fault: a field in `config.rs` and a step
+//! in `direction.rs` with a purpose of its own in `draw.rs`.
+
+mod config;
+mod direction;
+mod loss;
+mod stats;
+mod transmitter;
+
+pub use config::{
+    ConfigError, DirectionConfig, Jitter, JitterOrder, LinkConfig, Outage, OutageMode, QueueSize,
+    Reordering,
+};
+pub(crate) use direction::DirectionState;
+pub use loss::LossModel;
+pub use stats::{DirectionStats, DropCause, Drops};

@@ -1,0 +1,98 @@
+//! What a direction of a link has done so far.
+
+use std::time::Duration;
+
+/// Why a packet vanished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DropCause {
+    /// The queue was full.
+    Queue = 1,
+    /// The loss model picked it.
+    Loss = 2,
+    /// It was larger than the MTU.
+    Mtu = 3,
+    /// An outage, or the link was set down.
+    Outage = 4,
+    /// A scripted index or a rule.
+    Rule = 5,
+}
+
+/// Packets dropped, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// The queue was full.
+    pub queue: u64,
+    /// The loss model picked it.
+    pub loss: u64,
+    /// Larger than the MTU.
+    pub mtu: u64,
+    /// An outage, or the link was set down.
+    pub outage: u64,
+    /// A scripted index or a rule.
+    pub rule: u64,
+}
+
+impl Drops {
+    /// All causes together.
+    pub const fn total(&self) -> u64 {
+        self.queue + self.loss + self.mtu + self.outage + self.rule
+    }
+
+    pub(crate) fn count(&mut self, cause: DropCause) {
+        match cause {
+            DropCause::Queue => self.queue += 1,
+            DropCause::Loss => self.loss += 1,
+            DropCause::Mtu => self.mtu += 1,
+            DropCause::Outage => self.outage += 1,
+            DropCause::Rule => self.rule += 1,
+        }
+    }
+}
+
+/// Counters of one direction of a link.
+///
+/// `sent_packets + duplicated = delivered_packets + dropped.total() + in_flight()` at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionStats {
+    /// Packets offered by the sending end.
+    pub sent_packets: u64,
+    /// Their IP bytes.
+    pub sent_bytes: u64,
+    /// Packets that reached the other end, copies included.
+    pub delivered_packets: u64,
+    /// Their IP bytes.
+    pub delivered_bytes: u64,
+    /// Packets that vanished.
+    pub dropped: Drops,
+    /// Packets delivered with a changed payload.
+    pub corrupted: u64,
+    /// Copies made.
+    pub duplicated: u64,
+    /// Packets held back by the reordering model.
+    pub held_back: u64,
+    /// Packets marked CE by the queue.
+    pub ce_marked: u64,
+    /// Most IP bytes that waited at once.
+    pub queue_max_bytes: u64,
+    /// Most packets that waited at once.
+    pub queue_max_packets: u64,
+    /// Time the transmitter has spent sending.
+    pub busy: Duration,
+}
+
+impl DirectionStats {
+    /// Packets waiting, being sent or on the wire.
+    pub const fn in_flight(&self) -> u64 {
+        (self.sent_packets + self.duplicated)
+            .saturating_sub(self.delivered_packets + self.dropped.total())
+    }
+
+    /// Share of `elapsed` in which the transmitter was busy, `0.0..=1.0`.
+    pub fn utilisation(&self, elapsed: Duration) -> f64 {
+        if elapsed.is_zero() {
+            return 0.0;
+        }
+        (self.busy.as_secs_f64() / elapsed.as_secs_f64()).min(1.0)
+    }
+}

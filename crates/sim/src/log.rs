@@ -1,0 +1,166 @@
+//! What passed: an optional list of packets and an optional hash over all of them.
+//!
+//! Owns: [`PacketRecord`], [`Outcome`], the log's bound and the order in which the hash is fed.
+
+use aws_lc_rs::digest;
+use tautline_transport::{time::Instant, units::Ecn};
+
+use crate::{Datagram, Direction, LinkId, link::DropCause};
+
+/// One packet offered to one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketRecord {
+    /// When it was offered.
+    pub time: Instant,
+    /// The link.
+    pub link: LinkId,
+    /// Its direction.
+    pub direction: Direction,
+    /// Position among the packets offered to this direction, from 0.
+    pub index: u64,
+    /// Bytes of the IP packet.
+    pub ip_bytes: u32,
+    /// IP bytes that waited in the queue when it was offered.
+    pub queue_bytes: u64,
+    /// The ECN codepoint it leaves with.
+    pub ecn: Ecn,
+    /// Whether a byte was changed or the payload replaced.
+    pub corrupted: bool,
+    /// Copies delivered beyond the first.
+    pub copies: u8,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It reaches the other end at this time.
+    Arrives(Instant),
+    /// It vanished.
+    Dropped(DropCause),
+}
+
+/// The bounded list of packets.
+#[derive(Debug, Default)]
+pub(crate) struct PacketLog {
+    records: Vec<PacketRecord>,
+    limit: usize,
+    omitted: u64,
+}
+
+impl PacketLog {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            records: Vec::new(),
+            limit,
+            omitted: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, record: PacketRecord) {
+        if self.records.len() < self.limit {
+            self.records.push(record);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    pub(crate) fn records(&self) -> &[PacketRecord] {
+        &self.records
+    }
+
+    pub(crate) fn omitted(&self) -> u64 {
+        self.omitted
+    }
+}
+
+/// SHA-256 over every packet offered to every link: when, where, addresses, bytes and outcome.
+#[derive(Clone)]
+pub(crate) struct TraceHash(digest::Context);
+
+impl TraceHash {
+    pub(crate) fn new() -> Self {
+        Self(digest::Context::new(&digest::SHA256))
+    }
+
+    pub(crate) fn packet(&mut self, record: &PacketRecord, datagram: &Datagram) {
+        let mut head = Head::default();
+        head.put(&record.time.as_nanos().to_le_bytes());
+        head.put(&(record.link.0 as u64).to_le_bytes());
+        head.put(&[record.direction as u8, datagram.ecn as u8, record.ecn as u8]);
+        head.put(&[u8::from(record.corrupted), record.copies]);
+        head.put(&record.index.to_le_bytes());
+        match record.outcome {
+            Outcome::Arrives(at) => {
+                head.put(&[0]);
+                head.put(&at.as_nanos().to_le_bytes());
+            }
+            Outcome::Dropped(cause) => {
+                head.put(&[1]);
+                head.put(&(cause as u64).to_le_bytes());
+            }
+        }
+        self.datagram(head, datagram);
+    }
+
+    /// A datagram that took no link.
+    pub(crate) fn injected(&mut self, now: Instant, datagram: &Datagram) {
+        let mut head = Head::default();
+        head.put(&now.as_nanos().to_le_bytes());
+        head.put(&u64::MAX.to_le_bytes());
+        head.put(&[datagram.ecn as u8]);
+        self.datagram(head, datagram);
+    }
+
+    fn datagram(&mut self, mut head: Head, datagram: &Datagram) {
+        for address in [datagram.src, datagram.dst] {
+            match address.ip() {
+                std::net::IpAddr::V4(ip) => head.put(&ip.octets()),
+                std::net::IpAddr::V6(ip) => head.put(&ip.octets()),
+            }
+            head.put(&address.port().to_le_bytes());
+        }
+        head.put(&(datagram.payload.len() as u64).to_le_bytes());
+        self.0.update(head.written());
+        self.0.update(&datagram.payload);
+    }
+
+    pub(crate) fn value(&self) -> [u8; 32] {
+        let digest = self.0.clone().finish();
+        let mut out = [0; 32];
+        for (to, from) in out.iter_mut().zip(digest.as_ref()) {
+            *to = *from;
+        }
+        out
+    }
+}
+
+/// A few fixed-size fields, gathered so that the hash is fed twice per packet only.
+struct Head {
+    bytes: [u8; 128],
+    len: usize,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 128],
+            len: 0,
+        }
+    }
+}
+
+impl Head {
+    fn put(&mut self, field: &[u8]) {
+        for (to, from) in self.bytes.iter_mut().skip(self.len).zip(field) {
+            *to = *from;
+        }
+        self.len += field.len();
+        debug_assert!(self.len <= self.bytes.len());
+    }
+
+    fn written(&self) -> &[u8] {
+        &self.bytes[..self.len.min(self.bytes.len())]
+    }
+}

@@ -1,0 +1,292 @@
+//! The event loop, and the way of a datagram from program to program.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use tautline_transport::time::Instant;
+
+use super::{Direction, HostId, Travelling, World, event::Event};
+use crate::{Datagram, log::Outcome};
+
+/// Timeouts that one host may have at one instant before it counts as stuck.
+const MAX_TIMEOUTS_PER_INSTANT: u32 = 10_000;
+/// Datagrams that one host may send at one instant before it counts as stuck.
+const MAX_BURST: u32 = 1 << 20;
+/// Events at one instant before the world counts as stuck.
+const MAX_EVENTS_PER_INSTANT: u64 = 1 << 23;
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The time given was reached; the clock stands there.
+    TimeReached,
+    /// The condition of [`World::run_while`] no longer holds.
+    ConditionMet,
+    /// Nothing is left to happen.
+    Idle,
+    /// A host asks for time or sends without end at one instant, or packets circle without delay.
+    /// The world does not go on.
+    Stuck,
+}
+
+impl World {
+    /// Handles the next event; false when there is none or the world is stuck.
+    pub fn step(&mut self) -> bool {
+        if self.stuck {
+            return false;
+        }
+        let Some((time, event)) = self.events.pop() else {
+            return false;
+        };
+        self.stats.events += 1;
+        if time > self.now {
+            self.now = time;
+            self.at_once = 0;
+        }
+        self.at_once += 1;
+        if self.at_once > MAX_EVENTS_PER_INSTANT {
+            self.stuck = true;
+            return false;
+        }
+        match event {
+            Event::Arrival(slot) => {
+                if let Some(travelling) = self.travelling.take(slot) {
+                    self.arrive(travelling);
+                }
+            }
+            Event::Timer(host) => self.timer(HostId(host as usize)),
+            Event::Wake(host) => {
+                let host = HostId(host as usize);
+                self.host_mut(host).waking = false;
+                self.pump(host);
+            }
+            Event::Action(slot) => {
+                if let Some(action) = self.actions.take(slot) {
+                    action(self);
+                }
+            }
+        }
+        true
+    }
+
+    /// Handles every event up to and at `time`; the clock then stands at `time`, also when nothing
+    /// was left to happen before.
+    pub fn run_until(&mut self, time: Instant) -> RunEnd {
+        self.run_while(|_| true, time)
+    }
+
+    /// [`World::run_until`] for a length of time from now.
+    pub fn run_for(&mut self, duration: Duration) -> RunEnd {
+        self.run_until(self.now + duration)
+    }
+
+    /// Handles events as long as `condition` holds (asked before each), up to and at `limit`.
+    pub fn run_while(
+        &mut self,
+        mut condition: impl FnMut(&Self) -> bool,
+        limit: Instant,
+    ) -> RunEnd {
+        loop {
+            if self.stuck {
+                return RunEnd::Stuck;
+            }
+            if !condition(self) {
+                return RunEnd::ConditionMet;
+            }
+            let next = self.events.next_time();
+            if next.is_none_or(|next| next > limit) {
+                if limit > self.now {
+                    self.now = limit;
+                    self.at_once = 0;
+                }
+                return if next.is_none() {
+                    RunEnd::Idle
+                } else {
+                    RunEnd::TimeReached
+                };
+            }
+            self.step();
+        }
+    }
+
+    pub(super) fn wake(&mut self, id: HostId) {
+        let now = self.now;
+        let host = self.host_mut(id);
+        if host.node.is_some() && !host.waking {
+            host.waking = true;
+            self.events.push(now, Event::Wake(id.0 as u32));
+        }
+    }
+
+    fn timer(&mut self, id: HostId) {
+        let now = self.now;
+        let host = self.host_mut(id);
+        // An earlier timer took the place of this one.
+        if host.timer != Some(now) {
+            return;
+        }
+        host.timer = None;
+        let Some(node) = &mut host.node else { return };
+        if node.poll_timeout().is_some_and(|due| due <= now) {
+            let (at, count) = host.timeouts;
+            host.timeouts = if at == now {
+                (now, count + 1)
+            } else {
+                (now, 1)
+            };
+            if host.timeouts.1 > MAX_TIMEOUTS_PER_INSTANT {
+                self.stuck = true;
+                return;
+            }
+            node.handle_timeout(now);
+        }
+        self.pump(id);
+    }
+
+    /// Takes what a node has to send, then its timeout.
+    fn pump(&mut self, id: HostId) {
+        let now = self.now;
+        for sent in 0.. {
+            let Some(node) = &mut self.host_mut(id).node else {
+                return;
+            };
+            let Some(datagram) = node.poll_transmit(now) else {
+                break;
+            };
+            if sent > MAX_BURST {
+                self.stuck = true;
+                return;
+            }
+            self.stats.sent += 1;
+            self.transmit(id, datagram);
+        }
+        let host = self.host_mut(id);
+        let wanted = host.node.as_ref().and_then(|node| node.poll_timeout());
+        let Some(wanted) = wanted.filter(|at| *at < Instant::FAR_FUTURE) else {
+            return;
+        };
+        let wanted = wanted.max(now);
+        if host.timer.is_none_or(|scheduled| wanted < scheduled) {
+            host.timer = Some(wanted);
+            self.events.push(wanted, Event::Timer(id.0 as u32));
+        }
+    }
+
+    /// From a program into the network.
+    fn transmit(&mut self, id: HostId, mut datagram: Datagram) {
+        let host = self.host_mut(id);
+        if datagram.src.ip().is_unspecified() {
+            let like = |a: &&SocketAddr| a.is_ipv4() == datagram.dst.is_ipv4();
+            if let Some(address) = host.addresses.iter().find(like) {
+                datagram.src.set_ip(address.ip());
+            }
+        }
+        let inner = datagram.src.ip();
+        if let Some(nat) = &mut host.nat
+            && host.addresses.iter().any(|a| a.ip() == inner)
+        {
+            datagram.src = nat.outbound(datagram.src);
+        }
+        if self.topology.owner(datagram.dst.ip()) == Some(id) {
+            self.deliver_without_link(datagram);
+            return;
+        }
+        self.forward(id, inner, datagram);
+    }
+
+    /// From a host onto the next link.
+    fn forward(&mut self, from: HostId, src: IpAddr, mut datagram: Datagram) {
+        let Some(route) = self.topology.route(from, src, datagram.dst.ip()) else {
+            self.stats.unroutable += 1;
+            return;
+        };
+        let Some(link) = self.topology.links.get_mut(route.link.0) else {
+            return;
+        };
+        let far = match route.direction {
+            Direction::Forward => link.ends[1],
+            Direction::Backward => link.ends[0],
+        };
+        let record = link.directions[route.direction as usize].offer(self.now, &mut datagram);
+        if let Some(log) = &mut self.log {
+            log.push(record);
+        }
+        if let Some(hash) = &mut self.hash {
+            hash.packet(&record, &datagram);
+        }
+        let Outcome::Arrives(at) = record.outcome else {
+            return;
+        };
+        let by = Some((route.link, route.direction));
+        for _ in 0..record.copies {
+            let copy = Travelling {
+                datagram: datagram.clone(),
+                to: far.host,
+                by,
+            };
+            let slot = self.travelling.insert(copy);
+            self.events.push(at, Event::Arrival(slot));
+        }
+        let slot = self.travelling.insert(Travelling {
+            datagram,
+            to: far.host,
+            by,
+        });
+        self.events.push(at, Event::Arrival(slot));
+    }
+
+    pub(super) fn deliver_without_link(&mut self, datagram: Datagram) {
+        if let Some(hash) = &mut self.hash {
+            hash.injected(self.now, &datagram);
+        }
+        match self.topology.owner(datagram.dst.ip()) {
+            Some(to) => {
+                let slot = self.travelling.insert(Travelling {
+                    datagram,
+                    to,
+                    by: None,
+                });
+                self.events.push(self.now, Event::Arrival(slot));
+            }
+            None => self.stats.unroutable += 1,
+        }
+    }
+
+    /// At the end of a link: into the program, or onwards.
+    fn arrive(&mut self, travelling: Travelling) {
+        let Travelling {
+            mut datagram,
+            to,
+            by,
+        } = travelling;
+        if let Some((link, direction)) = by {
+            self.direction_mut(link, direction)
+                .delivered(datagram.ip_bytes());
+        }
+        let now = self.now;
+        let mine = self.topology.owner(datagram.dst.ip()) == Some(to);
+        let host = self.host_mut(to);
+        let Some(node) = &mut host.node else {
+            let src = datagram.src.ip();
+            return self.forward(to, src, datagram);
+        };
+        if !mine {
+            self.stats.unroutable += 1;
+            return;
+        }
+        if let Some(nat) = &host.nat {
+            match nat.inbound(datagram.dst) {
+                Some(inner) => datagram.dst = inner,
+                None => {
+                    self.stats.nat_dropped += 1;
+                    return;
+                }
+            }
+        }
+        node.handle_datagram(now, datagram);
+        self.stats.delivered += 1;
+        self.pump(to);
+    }
+}
