@@ -7,6 +7,17 @@
 //! Spec: RFC 9000 s13.2, draft-ietf-quic-ack-frequency-14.
 //! To add a variant: one file here and one line in `registry.rs`.
 
+mod frequency;
+pub mod registry;
+mod rules;
+mod standard;
+
+#[cfg(test)]
+mod tests;
+
+pub use frequency::FrequencyFactory;
+pub use standard::StandardFactory;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
@@ -28,12 +39,13 @@ pub struct ReceivedView {
     pub ecn: Ecn,
     /// The mark of the packet received just before.
     pub previous_ecn: Ecn,
-    /// Largest packet number received before this one, `None` if it is the first.
+    /// Largest ack-eliciting packet number received before this one, `None` if it is the first.
     pub largest_before: Option<PacketNumber>,
     /// Largest packet number reported in the last ACK sent, `None` before the first.
     pub largest_reported: Option<PacketNumber>,
-    /// Smallest missing packet number above the last reported contiguous range that no ACK has
-    /// shown as missing yet; `None` when nothing is newly missing.
+    /// Smallest missing packet number that no ACK sent so far lets the peer declare lost under
+    /// [`AckPolicy::reordering_threshold`]; `None` when nothing of that kind is missing.
+    /// draft-ietf-quic-ack-frequency s6.2 calls these *unreported missing*.
     pub smallest_unreported_missing: Option<PacketNumber>,
     /// Ack-eliciting packets received since the last ACK was sent, this one included.
     pub unacked_eliciting: u64,
@@ -43,6 +55,8 @@ pub struct ReceivedView {
     pub handshake_confirmed: bool,
     /// Smoothed round-trip time of the path.
     pub smoothed_rtt: Duration,
+    /// When the last ACK left, `None` before the first.
+    pub last_ack_sent: Option<Instant>,
 }
 
 impl ReceivedView {
@@ -61,6 +75,7 @@ impl ReceivedView {
             immediate_requested: false,
             handshake_confirmed: true,
             smoothed_rtt: Duration::from_millis(50),
+            last_ack_sent: None,
         }
     }
 }
@@ -77,6 +92,9 @@ pub enum AckDecision {
 }
 
 /// What the peer asked for by ACK_FREQUENCY, or the defaults before it did.
+///
+/// The caller has checked a frame's values: a delay of 2^14 ms or more, or below our own
+/// min_ack_delay, is a PROTOCOL_VIOLATION and never comes here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckRequest {
     /// Acknowledge after more than this many ack-eliciting packets.
@@ -139,6 +157,10 @@ pub trait AckPolicy: fmt::Debug + Send {
     fn request(&mut self, view: &SendView) -> Option<AckRequest>;
     /// The longest this policy may hold an ACK now.
     fn max_ack_delay(&self) -> Duration;
+    /// The reordering threshold in force; 0 means that reordering never hastens an ACK.
+    fn reordering_threshold(&self) -> u64 {
+        1
+    }
 }
 
 /// Builds policies of one kind.

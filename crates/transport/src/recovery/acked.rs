@@ -1,0 +1,336 @@
+//! Processing of ACK frames. RFC 9002 A.7, B.5, B.7.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{AckContext, AckSummary, LossHandler, Recovery, ecn::NewlyAckedMarks};
+use crate::{
+    congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
+    error::TransportError,
+    space::{Fate, PacketNumberSpace, SentPacket, SpaceKind},
+    time::Instant,
+    units::{Ecn, PacketNumber},
+    wire::{Ack, EcnCounts},
+};
+
+/// An ACK frame, apart from its encoding.
+pub(super) struct AckFrame<R, T> {
+    pub(super) largest: PacketNumber,
+    /// Descending, disjoint.
+    pub(super) ranges: R,
+    pub(super) ecn: Option<EcnCounts>,
+    /// Receive times since the peer's own basis.
+    pub(super) timestamps: T,
+}
+
+/// What one ACK frame acknowledges for the first time.
+#[derive(Default)]
+struct Newly {
+    /// Packets, spurious losses included.
+    any: bool,
+    /// The largest packet not declared lost before: number, when it left, and whether it took the
+    /// present network path.
+    largest: Option<(PacketNumber, Instant, bool)>,
+    ack_eliciting: bool,
+    in_flight_bytes: u64,
+    in_flight_packets: u64,
+    /// The largest in-flight packet.
+    largest_in_flight: Option<(PacketNumber, Instant)>,
+    marks: NewlyAckedMarks,
+    spurious: u64,
+}
+
+impl Recovery {
+    /// An ACK or PATH_ACK frame for `space` arrived.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION when it acknowledges a packet that was never sent: RFC 9000 s13.1,
+    /// s21.4. Nothing is changed then.
+    pub fn on_ack(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        ack: &Ack<'_>,
+        context: AckContext,
+        handler: &mut impl LossHandler,
+    ) -> Result<AckSummary, TransportError> {
+        let frame = AckFrame {
+            largest: ack.largest,
+            ranges: ack.ranges(),
+            ecn: ack.ecn,
+            timestamps: std::iter::empty(),
+        };
+        self.on_ack_frame(space, kind, frame, context, handler)
+    }
+
+    pub(super) fn on_ack_frame<R, T>(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        frame: AckFrame<R, T>,
+        context: AckContext,
+        handler: &mut impl LossHandler,
+    ) -> Result<AckSummary, TransportError>
+    where
+        R: Iterator<Item = RangeInclusive<PacketNumber>> + Clone,
+        T: Iterator<Item = (PacketNumber, Duration)>,
+    {
+        let now = context.now;
+        if frame.largest >= space.numbers().end() {
+            return Err(TransportError::protocol_violation("ACK of a packet not sent"));
+        }
+        if space.numbers().covers_skipped(frame.ranges.clone()) {
+            return Err(TransportError::protocol_violation("ACK of a skipped packet number"));
+        }
+        self.report_orphans(space, kind, handler);
+        let prior_in_flight = self.bytes_in_flight;
+        let prior_largest = space.largest_acked;
+        let newly = self.mark_acked(space, kind, now, frame.ranges, handler);
+        space.largest_acked = prior_largest.max(Some(frame.largest));
+        let mut summary = AckSummary {
+            newly_acked: newly.any,
+            largest_newly_acked: newly.largest.map(|(number, ..)| number),
+            largest_newly_acked_sent: newly.largest.map(|(_, sent, _)| sent),
+            spurious_losses: newly.spurious,
+            ..AckSummary::default()
+        };
+        if !newly.any {
+            return Ok(summary);
+        }
+        summary.rtt_sample = self.sample_rtt(kind, &newly, frame.largest, &context);
+        self.sample_one_way_delay(space, frame.timestamps);
+        if prior_largest.is_none_or(|prior| frame.largest > prior) {
+            self.process_ecn(space, &newly, frame.ecn, now, &mut summary);
+        }
+        let losses =
+            self.detect_losses(space, kind, now, context.peer_max_ack_delay, handler);
+        summary.lost_packets = losses.packets;
+        summary.persistent_congestion = losses.persistent;
+        self.report_ack(space, &newly, prior_in_flight, summary.rtt_sample.is_some(), now);
+        // RFC 9002 A.7: a client whose address may not be validated keeps backing off.
+        if context.peer_completed_address_validation {
+            self.pto_count = 0;
+        }
+        self.timer_anchor = now;
+        self.tolerance.decay(now, self.rtt.smoothed());
+        self.prune(space, now, context.peer_max_ack_delay);
+        Ok(summary)
+    }
+
+    /// Marks what is newly acknowledged and tells everybody but the controller's `on_ack`.
+    fn mark_acked(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        now: Instant,
+        ranges: impl Iterator<Item = RangeInclusive<PacketNumber>>,
+        handler: &mut impl LossHandler,
+    ) -> Newly {
+        let mut newly = Newly::default();
+        let prior_largest = space.largest_acked;
+        for range in ranges {
+            if *range.end() < space.sent.base() {
+                break;
+            }
+            space.sent.ack_range(*range.start(), *range.end(), |number, packet, tokens| {
+                newly.any = true;
+                for token in tokens {
+                    handler.token_acked(kind, token);
+                }
+                handler.packet_acked(kind, number, packet);
+                if packet.mtu_probe {
+                    handler.mtu_probe_acked(packet.bytes);
+                }
+                if packet.epoch == self.epoch {
+                    match packet.ecn {
+                        Ecn::Ect0 => newly.marks.ect0 += 1,
+                        Ecn::Ect1 => newly.marks.ect1 += 1,
+                        Ecn::NotEct | Ecn::Ce => {}
+                    }
+                }
+                if packet.is_lost() {
+                    newly.spurious += 1;
+                    self.on_spurious(number, packet, prior_largest, now);
+                } else {
+                    self.on_packet_acked(kind, number, packet, now, &mut newly);
+                }
+            });
+        }
+        newly
+    }
+
+    fn on_packet_acked(
+        &mut self,
+        kind: SpaceKind,
+        number: PacketNumber,
+        packet: &SentPacket,
+        now: Instant,
+        newly: &mut Newly,
+    ) {
+        let this_path = packet.epoch == self.epoch;
+        self.stats.packets_acked += 1;
+        self.stats.bytes_acked += u64::from(packet.bytes);
+        newly.ack_eliciting |= packet.ack_eliciting;
+        if newly.largest.is_none_or(|(largest, ..)| number > largest) {
+            newly.largest = Some((number, packet.sent, this_path));
+        }
+        if !this_path {
+            return;
+        }
+        if let Some(newest) = self.newest_acked_sent.get_mut(kind as usize) {
+            *newest = (*newest).max(Some(packet.sent));
+        }
+        if packet.in_flight {
+            newly.in_flight_bytes += self.take_off(packet);
+            newly.in_flight_packets += 1;
+            if newly.largest_in_flight.is_none_or(|(largest, _)| number > largest) {
+                newly.largest_in_flight = Some((number, packet.sent));
+            }
+            self.rate.on_acked(number, packet, now);
+        }
+    }
+
+    /// A packet declared lost was acknowledged. RFC 9002 s6.1: tolerate more from now on.
+    fn on_spurious(
+        &mut self,
+        number: PacketNumber,
+        packet: &SentPacket,
+        prior_largest: Option<PacketNumber>,
+        now: Instant,
+    ) {
+        self.stats.spurious_losses += 1;
+        if packet.epoch != self.epoch || !packet.in_flight || packet.mtu_probe {
+            return;
+        }
+        let bytes = u64::from(packet.bytes);
+        self.rate.on_spurious(bytes);
+        let distance = (packet.fate == Fate::LostByThreshold)
+            .then(|| prior_largest.map(|largest| largest.saturating_sub(number)))
+            .flatten();
+        let episode_spurious = self.tolerance.on_spurious(now, packet.lost_at(), distance);
+        self.controller.on_spurious_loss(&SpuriousLossEvent::new(
+            now,
+            number,
+            packet.sent,
+            bytes,
+            episode_spurious,
+        ));
+    }
+
+    /// RFC 9002 s5.1: only from the largest packet, newly acknowledged, together with an
+    /// ack-eliciting one.
+    fn sample_rtt(
+        &mut self,
+        kind: SpaceKind,
+        newly: &Newly,
+        largest: PacketNumber,
+        context: &AckContext,
+    ) -> Option<Duration> {
+        let (number, sent, this_path) = newly.largest?;
+        if number != largest || !newly.ack_eliciting || !this_path {
+            return None;
+        }
+        // s5.3: Initial packets are acknowledged at once; the announced maximum binds once the
+        // peer is known to have it.
+        let ack_delay = match kind {
+            SpaceKind::Initial => Duration::ZERO,
+            _ if context.handshake_confirmed => context.ack_delay.min(context.peer_max_ack_delay),
+            _ => context.ack_delay,
+        };
+        let sample = context.now.saturating_since(sent);
+        self.first_rtt_sample.get_or_insert(context.now);
+        self.rtt.update(sample, ack_delay);
+        Some(sample)
+    }
+
+    fn sample_one_way_delay(
+        &mut self,
+        space: &PacketNumberSpace,
+        timestamps: impl Iterator<Item = (PacketNumber, Duration)>,
+    ) {
+        for (number, received) in timestamps {
+            let packet = space.sent.get(number);
+            if let Some(packet) = packet.filter(|packet| packet.fate == Fate::Acked) {
+                if packet.epoch == self.epoch {
+                    self.owd.on_sample(packet.sent, received, self.rtt.smoothed());
+                }
+            }
+        }
+    }
+
+    fn process_ecn(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        newly: &Newly,
+        report: Option<EcnCounts>,
+        now: Instant,
+        summary: &mut AckSummary,
+    ) {
+        let before = self.ecn.phase();
+        let ce = self.ecn.on_ack(&mut space.peer_ecn, newly.marks, report);
+        let after = self.ecn.phase();
+        summary.ecn_changed = (before != after).then_some(after);
+        summary.ce_marks = ce;
+        self.stats.ce_marks += ce;
+        let Some((largest, sent)) = newly.largest_in_flight.filter(|_| ce > 0) else {
+            return;
+        };
+        let event = EcnEvent::new(now, ce, largest, sent, self.bytes_in_flight);
+        self.controller.on_ecn(&event);
+        self.note_controller_state();
+    }
+
+    fn report_ack(
+        &mut self,
+        space: &PacketNumberSpace,
+        newly: &Newly,
+        prior_in_flight: u64,
+        has_rtt_sample: bool,
+        now: Instant,
+    ) {
+        let min_rtt = self.rtt.has_sample().then(|| self.rtt.min());
+        let rate = self.rate.take_sample(min_rtt);
+        let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
+            return;
+        };
+        let event = AckEvent::new(
+            now,
+            newly.in_flight_bytes,
+            newly.in_flight_packets,
+            largest_acked,
+            largest_acked_sent,
+            space.peek_packet_number(),
+            has_rtt_sample,
+            self.rtt_view(),
+            prior_in_flight,
+            self.bytes_in_flight,
+            self.rate.delivered(),
+            self.rate.lost(),
+            rate,
+            self.app_limited,
+        );
+        self.controller.on_ack(&event);
+        self.note_controller_state();
+    }
+
+    /// Lost packets are remembered for a PTO, to notice that they were not.
+    pub(super) fn prune(
+        &self,
+        space: &mut PacketNumberSpace,
+        now: Instant,
+        max_ack_delay: Duration,
+    ) {
+        space.sent.prune(now - (self.rtt.pto_base() + max_ack_delay));
+    }
+
+    /// Tokens of packets that had to make room in a full ring.
+    pub(super) fn report_orphans(
+        &self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        handler: &mut impl LossHandler,
+    ) {
+        for token in space.sent.take_orphans() {
+            handler.token_lost(kind, token);
+        }
+    }
+}

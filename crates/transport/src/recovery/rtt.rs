@@ -1,0 +1,96 @@
+//! Round-trip time. RFC 9002 s5.
+
+use std::time::Duration;
+
+use super::GRANULARITY;
+
+/// Smoothed round-trip time and its variation.
+#[derive(Clone, Copy, Debug)]
+pub struct RttEstimator {
+    initial: Duration,
+    latest: Duration,
+    smoothed: Duration,
+    variance: Duration,
+    min: Duration,
+    has_sample: bool,
+    /// The next sample replaces the minimum.
+    restart_min: bool,
+}
+
+impl RttEstimator {
+    /// No sample yet; `initial` stands in. RFC 9002 s6.2.2.
+    pub fn new(initial: Duration) -> Self {
+        Self {
+            initial,
+            latest: initial,
+            smoothed: initial,
+            variance: initial / 2,
+            min: initial,
+            has_sample: false,
+            restart_min: false,
+        }
+    }
+
+    /// The value assumed before the first sample.
+    pub fn initial(&self) -> Duration {
+        self.initial
+    }
+
+    /// The newest sample, ACK Delay included.
+    pub fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    /// Exponentially smoothed, gain 1/8.
+    pub fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// Mean deviation, gain 1/4.
+    pub fn variance(&self) -> Duration {
+        self.variance
+    }
+
+    /// The smallest sample on this network path; the initial value before the first.
+    pub fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// Whether any sample was taken.
+    pub fn has_sample(&self) -> bool {
+        self.has_sample
+    }
+
+    /// A probe timeout without max_ack_delay and backoff: srtt + max(4 rttvar, 1 ms).
+    pub fn pto_base(&self) -> Duration {
+        self.smoothed.saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
+    }
+
+    /// The network may be another one after an outage: forget the minimum. RFC 9002 s5.2.
+    pub(super) fn on_persistent_congestion(&mut self) {
+        self.restart_min = true;
+    }
+
+    /// Takes a sample. `ack_delay` is what may be subtracted: zero for Initial packets, capped by
+    /// the peer's max_ack_delay once the handshake is confirmed. RFC 9002 s5.3.
+    pub(super) fn update(&mut self, sample: Duration, ack_delay: Duration) {
+        // Two clock readings may be equal; a zero RTT would make rates infinite.
+        let sample = sample.max(Duration::from_micros(1));
+        self.latest = sample;
+        if !self.has_sample {
+            self.has_sample = true;
+            self.min = sample;
+            self.smoothed = sample;
+            self.variance = sample / 2;
+            return;
+        }
+        // min_rtt takes the raw sample. s5.2.
+        self.min = if self.restart_min { sample } else { self.min.min(sample) };
+        self.restart_min = false;
+        let adjusted =
+            if sample >= self.min.saturating_add(ack_delay) { sample - ack_delay } else { sample };
+        let deviation = self.smoothed.abs_diff(adjusted);
+        self.variance = self.variance / 4 * 3 + deviation / 4;
+        self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;
+    }
+}

@@ -1,0 +1,129 @@
+//! When something must happen without an ACK. RFC 9002 s6.2, A.8, A.9.
+
+use std::time::Duration;
+
+use super::{LossHandler, Recovery, Spaces, TimerAction, TimerContext};
+use crate::{
+    packet::Token,
+    space::{PacketNumberSpace, SpaceKind},
+    time::Instant,
+};
+
+/// Probes per timeout. RFC 9002 s6.2.4.
+const PROBES: u8 = 2;
+/// Doubling stops here; a connection times out long before.
+const MAX_BACKOFF_SHIFT: u32 = 20;
+
+impl Recovery {
+    /// When to call [`Self::on_timeout`]: the earliest time a packet counts as lost, else the
+    /// probe timeout; `None` when nothing is waited for. RFC 9002 A.8.
+    pub fn timer(&self, spaces: &Spaces<'_>, context: TimerContext) -> Option<Instant> {
+        if let Some((at, _)) = earliest_loss(spaces) {
+            return Some(at);
+        }
+        // Nothing could be sent; the next datagram from the client sets the timer again.
+        if context.amplification_blocked {
+            return None;
+        }
+        self.probe_timeout(spaces, &context).map(|(at, _)| at)
+    }
+
+    /// The timer fired.
+    pub fn on_timeout(
+        &mut self,
+        now: Instant,
+        spaces: &mut Spaces<'_>,
+        context: TimerContext,
+        handler: &mut impl LossHandler,
+    ) -> TimerAction {
+        if let Some((at, kind)) = earliest_loss(spaces) {
+            if at > now {
+                return TimerAction::Nothing;
+            }
+            if let Some(space) = spaces.get_mut(kind) {
+                self.report_orphans(space, kind, handler);
+                self.detect_losses(space, kind, now, context.max_ack_delay, handler);
+                self.prune(space, now, context.max_ack_delay);
+            }
+            return TimerAction::LossDetected;
+        }
+        if context.amplification_blocked {
+            return TimerAction::Nothing;
+        }
+        let Some((_, kind)) =
+            self.probe_timeout(spaces, &context).filter(|&(at, _)| at <= now)
+        else {
+            return TimerAction::Nothing;
+        };
+        self.pto_count = self.pto_count.saturating_add(1);
+        self.stats.ptos += 1;
+        self.timer_anchor = now;
+        let mut packets = 1;
+        if let Some(space) = spaces.get_mut(kind) {
+            self.report_orphans(space, kind, handler);
+            self.prune(space, now, context.max_ack_delay);
+            if space.has_ack_eliciting_in_flight() {
+                packets = PROBES;
+                repeat_oldest(space, kind, handler);
+            }
+        }
+        TimerAction::Probe { kind, packets }
+    }
+
+    /// The probe timeout and its space. RFC 9002 A.8 GetPtoTimeAndSpace.
+    fn probe_timeout(
+        &self,
+        spaces: &Spaces<'_>,
+        context: &TimerContext,
+    ) -> Option<(Instant, SpaceKind)> {
+        let backoff = 1_u32 << self.pto_count.min(MAX_BACKOFF_SHIFT);
+        let base = self.rtt.pto_base();
+        let armed = spaces
+            .present()
+            .filter(|(_, space)| space.has_ack_eliciting_in_flight())
+            // Before the handshake is confirmed the peer may lack the keys to acknowledge.
+            .filter(|&(kind, _)| kind != SpaceKind::Data || context.handshake_confirmed)
+            .filter_map(|(kind, space)| {
+                let max_ack_delay = match kind {
+                    SpaceKind::Data => context.max_ack_delay,
+                    _ => Duration::ZERO,
+                };
+                let timeout = (base + max_ack_delay).saturating_mul(backoff);
+                Some((space.last_eliciting_sent? + timeout, kind))
+            })
+            .min_by_key(|&(at, _)| at);
+        if armed.is_some() || context.peer_completed_address_validation {
+            return armed;
+        }
+        // The server may wait for us to lift its amplification limit. RFC 9002 s6.2.2.1.
+        let kind =
+            if context.has_handshake_keys { SpaceKind::Handshake } else { SpaceKind::Initial };
+        Some((self.timer_anchor + base.saturating_mul(backoff), kind))
+    }
+}
+
+/// The earliest time a packet of any space counts as lost.
+fn earliest_loss(spaces: &Spaces<'_>) -> Option<(Instant, SpaceKind)> {
+    spaces
+        .present()
+        .filter_map(|(kind, space)| Some((space.loss_time?, kind)))
+        .min_by_key(|&(at, _)| at)
+}
+
+/// Has the probes repeat what the oldest packets carried, which stay in flight. RFC 9002 s6.2.4.
+///
+/// An unreliable datagram is not repeated, nor is an ACK.
+fn repeat_oldest(
+    space: &PacketNumberSpace,
+    kind: SpaceKind,
+    handler: &mut impl LossHandler,
+) {
+    let oldest = space.sent.outstanding().filter(|(_, packet)| packet.ack_eliciting);
+    for (_, packet) in oldest.take(usize::from(PROBES)) {
+        for token in space.sent.tokens_of(packet) {
+            if !matches!(token, Token::Datagram { .. } | Token::Ack { .. }) {
+                handler.token_lost(kind, token);
+            }
+        }
+    }
+}

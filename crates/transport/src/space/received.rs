@@ -1,0 +1,228 @@
+//! What arrived in a packet number space, and which acknowledgement is owed for it.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{
+    TimestampConfig,
+    ranges::Ranges,
+    timestamps::ArrivalTimes,
+};
+use crate::{
+    ack::{AckDecision, AckPolicy, ReceivedView},
+    config::Limits,
+    packet::PacketWriter,
+    time::{Instant, earliest},
+    units::{Ecn, PacketNumber, PathId},
+    wire::{AckToWrite, EcnCounts},
+};
+
+/// Received packet numbers, ECN counts and the state of the next ACK.
+#[derive(Debug)]
+pub struct ReceivedPackets {
+    ranges: Ranges,
+    /// When the largest packet number arrived; ACK Delay counts from here.
+    largest_at: Instant,
+    ecn: EcnCounts,
+    /// The mark of the packet before.
+    previous_ecn: Ecn,
+    /// Largest packet number in the last ACK sent.
+    largest_reported: Option<PacketNumber>,
+    /// When that ACK left.
+    last_ack_sent: Option<Instant>,
+    /// Largest ack-eliciting packet number.
+    largest_eliciting: Option<PacketNumber>,
+    /// Ack-eliciting packets since the last ACK.
+    unacked_eliciting: u64,
+    /// An ACK must leave as soon as possible.
+    immediate: bool,
+    /// An ACK must leave by then.
+    deadline: Option<Instant>,
+    /// Kept only while the peer wants them.
+    arrivals: Option<Box<ArrivalTimes>>,
+}
+
+impl ReceivedPackets {
+    /// Nothing received; allocates nothing.
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            ranges: Ranges::new(limits.received_ranges),
+            largest_at: Instant::ZERO,
+            ecn: EcnCounts { ect0: 0, ect1: 0, ce: 0 },
+            previous_ecn: Ecn::NotEct,
+            largest_reported: None,
+            last_ack_sent: None,
+            largest_eliciting: None,
+            unacked_eliciting: 0,
+            immediate: false,
+            deadline: None,
+            arrivals: None,
+        }
+    }
+
+    /// From now on keeps arrival times for [`Self::write_ack`] to report. At most 64 wait.
+    pub fn record_timestamps(&mut self) {
+        self.arrivals.get_or_insert_default();
+    }
+
+    /// Whether this number arrived before, or is so old that nobody remembers.
+    pub fn is_duplicate(&self, number: PacketNumber) -> bool {
+        self.ranges.contains(number)
+    }
+
+    /// A packet that is no duplicate was opened and its frames were processed.
+    ///
+    /// `policy` `None` (Initial and Handshake): acknowledge at once, RFC 9000 s13.2.1.
+    /// `immediate`: it held IMMEDIATE_ACK.
+    #[expect(clippy::too_many_arguments, reason = "one call site; a struct would name them twice")]
+    pub fn on_received(
+        &mut self,
+        number: PacketNumber,
+        now: Instant,
+        ack_eliciting: bool,
+        ecn: Ecn,
+        immediate: bool,
+        policy: Option<&mut (dyn AckPolicy + 'static)>,
+        handshake_confirmed: bool,
+        smoothed_rtt: Duration,
+    ) {
+        let largest_before = self.ranges.largest();
+        if !self.ranges.insert(number) {
+            return;
+        }
+        if largest_before.is_none_or(|largest| number > largest) {
+            self.largest_at = now;
+        }
+        match ecn {
+            Ecn::NotEct => {}
+            Ecn::Ect0 => self.ecn.ect0 += 1,
+            Ecn::Ect1 => self.ecn.ect1 += 1,
+            Ecn::Ce => self.ecn.ce += 1,
+        }
+        let previous_ecn = std::mem::replace(&mut self.previous_ecn, ecn);
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.record(number, now);
+        }
+        let eliciting_before = self.largest_eliciting;
+        if ack_eliciting {
+            self.unacked_eliciting += 1;
+            self.largest_eliciting = self.largest_eliciting.max(Some(number));
+        }
+        let Some(policy) = policy else {
+            self.immediate |= ack_eliciting;
+            return;
+        };
+        let decision = policy.on_packet(&ReceivedView {
+            now,
+            packet_number: number,
+            ack_eliciting,
+            ecn,
+            previous_ecn,
+            largest_before: eliciting_before,
+            largest_reported: self.largest_reported,
+            smallest_unreported_missing: self.unreported_missing(policy.reordering_threshold()),
+            unacked_eliciting: self.unacked_eliciting,
+            immediate_requested: immediate,
+            handshake_confirmed,
+            smoothed_rtt,
+            last_ack_sent: self.last_ack_sent,
+        });
+        match decision {
+            AckDecision::Now => self.immediate = true,
+            AckDecision::By(at) => self.deadline = earliest(self.deadline, Some(at)),
+            AckDecision::Hold => {}
+        }
+        // Whatever the policy says, an ack-eliciting packet is acknowledged within the delay we
+        // told the peer. RFC 9000 s13.2.1.
+        if ack_eliciting && !self.immediate {
+            let latest = now + policy.max_ack_delay();
+            self.deadline = earliest(self.deadline, Some(latest));
+        }
+    }
+
+    /// The smallest missing number that no ACK so far lets the peer declare lost:
+    /// above largest reported - threshold. draft-ietf-quic-ack-frequency s6.2.
+    fn unreported_missing(&self, threshold: u64) -> Option<PacketNumber> {
+        let bound = self.largest_reported.and_then(|largest| largest.checked_sub(threshold));
+        self.ranges.smallest_missing_above(bound)
+    }
+
+    /// The largest packet number received.
+    pub fn largest(&self) -> Option<PacketNumber> {
+        self.ranges.largest()
+    }
+
+    /// When the next ACK must leave, `None` while none is owed. In the past: now.
+    pub fn ack_deadline(&self) -> Option<Instant> {
+        if self.immediate { Some(Instant::ZERO) } else { self.deadline }
+    }
+
+    /// Whether an ACK must leave now.
+    pub fn ack_due(&self, now: Instant) -> bool {
+        self.immediate || self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// Whether an ack-eliciting packet was not reported yet: an ACK should ride along with
+    /// whatever is sent.
+    pub fn has_unreported(&self) -> bool {
+        self.unacked_eliciting > 0
+    }
+
+    /// Marks seen on the packets received here. RFC 9000 s13.4.1.
+    pub fn ecn_counts(&self) -> EcnCounts {
+        self.ecn
+    }
+
+    /// Received numbers as ranges, newest first; at most `Limits::received_ranges`.
+    pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<PacketNumber>> + Clone + '_ {
+        self.ranges.iter()
+    }
+
+    /// Writes an ACK of everything remembered; false if nothing was received or nothing fits.
+    ///
+    /// `ack_delay_exponent`: ours, as announced. `timestamps`: the peer's wishes, if it has any.
+    pub fn write_ack(
+        &mut self,
+        now: Instant,
+        path: Option<PathId>,
+        ack_delay_exponent: u8,
+        timestamps: Option<TimestampConfig>,
+        packet: &mut PacketWriter<'_>,
+    ) -> bool {
+        let Some(largest) = self.ranges.largest() else {
+            return false;
+        };
+        let delay = now.saturating_since(self.largest_at).as_micros();
+        let delay = u64::try_from(delay).unwrap_or(u64::MAX) >> ack_delay_exponent.min(20);
+        let marked = self.ecn.ect0 > 0 || self.ecn.ect1 > 0 || self.ecn.ce > 0;
+        let ack = AckToWrite {
+            path,
+            largest,
+            delay,
+            ranges: self.ranges.iter(),
+            ecn: marked.then_some(self.ecn),
+            timestamps: None,
+        };
+        if !packet.push_ack(ack) {
+            return false;
+        }
+        self.on_ack_sent(now, largest);
+        true
+    }
+
+    fn on_ack_sent(&mut self, now: Instant, largest: PacketNumber) {
+        self.largest_reported = Some(largest);
+        self.last_ack_sent = Some(now);
+        self.unacked_eliciting = 0;
+        self.immediate = false;
+        self.deadline = None;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.clear();
+        }
+    }
+
+    /// The peer acknowledged a packet with an ACK of ours whose largest number was `largest`:
+    /// what that ACK told needs no telling again. RFC 9000 s13.2.4.
+    pub fn on_ack_acked(&mut self, largest: PacketNumber) {
+        self.ranges.forget_up_to(largest);
+    }
+}

@@ -1,0 +1,378 @@
+//! The ring of sent packets, with what each carried in a second ring beside it.
+
+use std::collections::VecDeque;
+
+use crate::{
+    packet::Token,
+    time::Instant,
+    units::{Ecn, PacketNumber},
+};
+
+/// Rings of this many slots stay as they are; a path that is not idle soon needs them again.
+const SMALL: usize = 16;
+/// Above this many slots a ring shrinks even while something is in it.
+const LARGE: usize = 64;
+/// A gap in the numbering this wide can only be a mistake of ours.
+const MAX_GAP: u64 = 1 << 12;
+/// ACK-only packets at the front of the ring beyond this are forgotten: nobody waits for them.
+const MAX_FRONT_ACK_ONLY: usize = 32;
+
+/// Where a packet stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Neither acknowledged nor lost.
+    Outstanding,
+    /// Acknowledged; the slot remembers how long the acknowledged run below it is.
+    Acked,
+    /// Lost because later packets were acknowledged; kept to notice a late ACK.
+    LostByThreshold,
+    /// Lost because time passed; kept to notice a late ACK.
+    LostByTime,
+    /// Never sent under this number, or no longer of interest.
+    Void,
+}
+
+/// The delivery-rate state of the path when a packet left. draft-ietf-ccwg-bbr-06 s4.1.2.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SendSnapshot {
+    /// Bytes delivered so far.
+    pub(crate) delivered: u64,
+    /// When that count last grew.
+    pub(crate) delivered_time: Instant,
+    /// When the packet left that the last rate sample was taken from.
+    pub(crate) first_sent: Instant,
+    /// Bytes in flight, this packet included.
+    pub(crate) tx_in_flight: u64,
+    /// Bytes lost so far.
+    pub(crate) lost: u64,
+}
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug)]
+pub struct SentPacket {
+    /// When.
+    pub sent: Instant,
+    /// Its size in bytes of UDP payload.
+    pub bytes: u16,
+    /// Whether the peer must acknowledge it.
+    pub ack_eliciting: bool,
+    /// Whether it counts towards bytes in flight.
+    pub in_flight: bool,
+    /// Whether it probes for a larger MTU; its loss says nothing about congestion.
+    pub mtu_probe: bool,
+    /// Whether it is a PTO probe.
+    pub probe: bool,
+    /// The mark it left with.
+    pub ecn: Ecn,
+    pub(crate) app_limited: bool,
+    pub(crate) fate: Fate,
+    /// Counts network paths: RFC 9000 s9.4 forbids that a packet of an old one says anything
+    /// about the new one.
+    pub(crate) epoch: u8,
+    tokens: u16,
+    /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
+    /// here, so that an ACK that repeats old ranges costs one step each.
+    link: u32,
+    /// After a loss, `first_sent` holds when the loss was declared.
+    pub(crate) snapshot: SendSnapshot,
+}
+
+impl SentPacket {
+    /// A packet about to be pushed.
+    pub(crate) fn new(sent: Instant, bytes: u16, epoch: u8, snapshot: SendSnapshot) -> Self {
+        Self {
+            sent,
+            bytes,
+            ack_eliciting: false,
+            in_flight: false,
+            mtu_probe: false,
+            probe: false,
+            ecn: Ecn::NotEct,
+            app_limited: false,
+            fate: Fate::Outstanding,
+            epoch,
+            tokens: 0,
+            link: 0,
+            snapshot,
+        }
+    }
+
+    fn void(now: Instant) -> Self {
+        let snapshot = SendSnapshot {
+            delivered: 0,
+            delivered_time: now,
+            first_sent: now,
+            tx_in_flight: 0,
+            lost: 0,
+        };
+        Self { fate: Fate::Void, ..Self::new(now, 0, 0, snapshot) }
+    }
+
+    /// When this packet was declared lost; meaningless before.
+    pub(crate) fn lost_at(&self) -> Instant {
+        self.snapshot.first_sent
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.fate, Fate::LostByThreshold | Fate::LostByTime)
+    }
+}
+
+/// Sent packets by number: `push` and lookup in constant time, nothing allocated per packet.
+#[derive(Debug)]
+pub(crate) struct SentPackets {
+    /// Number of the first slot.
+    base: PacketNumber,
+    ring: VecDeque<SentPacket>,
+    tokens: VecDeque<Token>,
+    /// Index of the first token; wraps.
+    token_base: u32,
+    limit: usize,
+    eliciting_outstanding: usize,
+    /// Tokens of packets that had to make room; reported lost with the next ACK or timeout.
+    orphans: Vec<Token>,
+}
+
+impl SentPackets {
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            base: 0,
+            ring: VecDeque::new(),
+            tokens: VecDeque::new(),
+            token_base: 0,
+            limit: limit.max(16),
+            eliciting_outstanding: 0,
+            orphans: Vec::new(),
+        }
+    }
+
+    /// Number of the first slot: nothing below is remembered.
+    pub(crate) fn base(&self) -> PacketNumber {
+        self.base
+    }
+
+    /// One more than the number of the last slot.
+    pub(crate) fn end(&self) -> PacketNumber {
+        self.base + self.ring.len() as u64
+    }
+
+    pub(crate) fn eliciting_outstanding(&self) -> usize {
+        self.eliciting_outstanding
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.ring.len() >= self.limit
+    }
+
+    fn index(&self, number: PacketNumber) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.base)?).ok()
+    }
+
+    pub(crate) fn get(&self, number: PacketNumber) -> Option<&SentPacket> {
+        self.ring.get(self.index(number)?)
+    }
+
+    /// Records a packet; `tokens` are drained. Returns the packet that had to make room for it,
+    /// if its bytes were still counted as in flight.
+    pub(crate) fn push(
+        &mut self,
+        number: PacketNumber,
+        mut packet: SentPacket,
+        tokens: &mut Vec<Token>,
+    ) -> Option<SentPacket> {
+        if number < self.end() || (!self.ring.is_empty() && number - self.end() > MAX_GAP) {
+            debug_assert!(false, "packet numbers ascend by small steps");
+            tokens.clear();
+            return None;
+        }
+        if self.ring.is_empty() {
+            self.base = number;
+        }
+        self.forget_front_ack_only();
+        let evicted = if self.is_full() { self.evict() } else { None };
+        while self.end() < number {
+            self.ring.push_back(SentPacket::void(packet.sent));
+        }
+        packet.tokens = u16::try_from(tokens.len()).unwrap_or(u16::MAX);
+        packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
+        self.tokens.extend(tokens.drain(..).take(usize::from(u16::MAX)));
+        self.eliciting_outstanding += usize::from(packet.ack_eliciting);
+        self.ring.push_back(packet);
+        evicted
+    }
+
+    /// Drops the oldest packet, whatever its state.
+    fn evict(&mut self) -> Option<SentPacket> {
+        let front = *self.ring.front()?;
+        let outstanding = front.fate == Fate::Outstanding;
+        if outstanding {
+            self.eliciting_outstanding -= usize::from(front.ack_eliciting);
+            self.orphans.extend(self.tokens.iter().take(usize::from(front.tokens)));
+        }
+        self.pop_front();
+        outstanding.then_some(front)
+    }
+
+    /// ACK-only packets are not acknowledged unless something else is; a receiver of a long
+    /// download would pile them up.
+    fn forget_front_ack_only(&mut self) {
+        let is_ack_only =
+            |packet: &SentPacket| packet.fate == Fate::Outstanding && !packet.in_flight;
+        while self.ring.front().is_some_and(is_ack_only)
+            && self.ring.get(MAX_FRONT_ACK_ONLY).is_some_and(is_ack_only)
+        {
+            self.pop_front();
+        }
+    }
+
+    /// Tokens nobody tracks any more; to be reported lost.
+    pub(crate) fn take_orphans(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.orphans)
+    }
+
+    fn pop_front(&mut self) {
+        if let Some(packet) = self.ring.pop_front() {
+            self.base += 1;
+            let count = usize::from(packet.tokens).min(self.tokens.len());
+            self.tokens.drain(..count);
+            self.token_base = self.token_base.wrapping_add(count as u32);
+        }
+    }
+
+    /// Visits packets `first..=last` that an ACK newly acknowledges, newest first, and marks them.
+    /// `visit` sees each with its fate so far and its tokens.
+    pub(crate) fn ack_range(
+        &mut self,
+        first: PacketNumber,
+        last: PacketNumber,
+        mut visit: impl FnMut(PacketNumber, &SentPacket, &mut dyn Iterator<Item = Token>),
+    ) {
+        let first = first.max(self.base);
+        let Some(last) = self.end().checked_sub(1).map(|end| last.min(end)) else {
+            return;
+        };
+        if first > last || self.ring.is_empty() {
+            return;
+        }
+        let base = self.base;
+        let mut number = last;
+        let bottom = loop {
+            let Some(packet) = self.ring.get_mut((number - base) as usize) else {
+                return;
+            };
+            let run = if packet.fate == Fate::Acked {
+                u64::from(packet.link.max(1))
+            } else {
+                if packet.fate != Fate::Void {
+                    let mut tokens = tokens_in(&self.tokens, self.token_base, packet);
+                    visit(number, packet, &mut tokens);
+                    if packet.fate == Fate::Outstanding {
+                        self.eliciting_outstanding -= usize::from(packet.ack_eliciting);
+                    }
+                }
+                packet.fate = Fate::Acked;
+                packet.link = 1;
+                1
+            };
+            // A run may reach below this range, or below what is still remembered.
+            match number.checked_sub(run) {
+                Some(below) if below >= first && below >= base => number = below,
+                Some(below) => break (below + 1).max(base),
+                None => break base,
+            }
+        };
+        if let Some(top) = self.ring.get_mut((last - base) as usize) {
+            top.link = u32::try_from(last - bottom + 1).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Declares an outstanding packet lost; `visit` sees it as it was, with its tokens.
+    pub(crate) fn lose(
+        &mut self,
+        number: PacketNumber,
+        fate: Fate,
+        now: Instant,
+        visit: impl FnOnce(&SentPacket, &mut dyn Iterator<Item = Token>),
+    ) {
+        let Some(packet) = self.index(number).and_then(|index| self.ring.get_mut(index)) else {
+            return;
+        };
+        if packet.fate != Fate::Outstanding {
+            return;
+        }
+        let mut tokens = tokens_in(&self.tokens, self.token_base, packet);
+        visit(packet, &mut tokens);
+        self.eliciting_outstanding -= usize::from(packet.ack_eliciting);
+        packet.fate = fate;
+        packet.snapshot.first_sent = now;
+    }
+
+    /// Tokens of an outstanding packet.
+    pub(crate) fn tokens_of(&self, packet: &SentPacket) -> impl Iterator<Item = Token> + '_ {
+        tokens_in(&self.tokens, self.token_base, packet)
+    }
+
+    /// Outstanding packets, oldest first, with their numbers.
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = (PacketNumber, &SentPacket)> + '_ {
+        self.ring
+            .iter()
+            .enumerate()
+            .filter(|(_, packet)| packet.fate == Fate::Outstanding)
+            .map(|(index, packet)| (self.base + index as u64, packet))
+    }
+
+    /// Forgets settled packets at the front: acknowledged ones, and lost ones declared so at
+    /// `lost_before` or earlier. Gives memory back when little is left.
+    pub(crate) fn prune(&mut self, lost_before: Instant) {
+        while let Some(front) = self.ring.front() {
+            let settled = match front.fate {
+                Fate::Acked | Fate::Void => true,
+                Fate::LostByThreshold | Fate::LostByTime => front.lost_at() <= lost_before,
+                Fate::Outstanding => false,
+            };
+            if !settled {
+                break;
+            }
+            self.pop_front();
+        }
+        shrink(&mut self.ring);
+        shrink(&mut self.tokens);
+    }
+
+    /// Forgets everything, tokens included.
+    pub(crate) fn clear(&mut self) {
+        self.base = self.end();
+        self.ring = VecDeque::new();
+        self.tokens = VecDeque::new();
+        self.orphans = Vec::new();
+        self.token_base = 0;
+        self.eliciting_outstanding = 0;
+    }
+
+    /// Slots held, in bytes, for tests of memory bounds.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+}
+
+/// The tokens of a packet that is not acknowledged yet.
+fn tokens_in<'a>(
+    tokens: &'a VecDeque<Token>,
+    base: u32,
+    packet: &SentPacket,
+) -> impl Iterator<Item = Token> + use<'a> {
+    let start = (packet.link.wrapping_sub(base) as usize).min(tokens.len());
+    let end = (start + usize::from(packet.tokens)).min(tokens.len());
+    tokens.range(start..end).copied()
+}
+
+/// Gives memory back once seven eighths are unused (paid for by as many pops), or all is.
+fn shrink<T>(ring: &mut VecDeque<T>) {
+    let capacity = ring.capacity();
+    if capacity > LARGE && ring.len() < capacity / 8 {
+        ring.shrink_to(capacity / 4);
+    } else if capacity > SMALL && ring.is_empty() {
+        ring.shrink_to(SMALL);
+    }
+}
