@@ -17,6 +17,8 @@ pub mod registry;
 mod window_use;
 
 #[cfg(test)]
+mod contract_tests;
+#[cfg(test)]
 mod test_link;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -108,8 +108,9 @@ impl CongestionController for NewReno {
             return;
         }
         // One datagram per window of acknowledged bytes; the remainder waits for the next ACK.
-        self.acked_remainder = self.acked_remainder.saturating_add(event.acked_bytes);
-        while self.acked_remainder >= self.window {
+        let acked = event.acked_bytes.min(self.window);
+        self.acked_remainder = self.acked_remainder.saturating_add(acked);
+        if self.acked_remainder >= self.window {
             self.acked_remainder -= self.window;
             self.window = self.window.saturating_add(self.mtu);
         }

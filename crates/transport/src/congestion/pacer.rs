@@ -44,24 +44,26 @@ pub struct Pacer {
     batch_left: u64,
     /// Whether the sender had something to send and was told to wait.
     waiting: bool,
+    /// Whether nothing left yet: the path starts as after a pause.
+    fresh: bool,
 }
 
 impl Pacer {
     /// A pacer that owes nothing. `mtu`: bytes of UDP payload in a full datagram.
     pub fn new(now: Instant, mtu: u64) -> Self {
-        let mtu = mtu.max(1);
         Self {
-            mtu,
-            debt: -((RESTART_PACKETS * mtu) as f64),
+            mtu: mtu.clamp(1, MAX_MTU),
+            debt: 0.0,
             at: now,
             batch_left: 0,
             waiting: false,
+            fresh: true,
         }
     }
 
     /// The path's datagram size changed.
     pub fn on_mtu(&mut self, mtu: u64) {
-        self.mtu = mtu.max(1);
+        self.mtu = mtu.clamp(1, MAX_MTU);
     }
 
     /// When `bytes` may leave; `None` means now.
@@ -93,7 +95,7 @@ impl Pacer {
     /// `quantum` where the controller has its own; at least one packet (two from 1 Mb/s on), at
     /// most 64 KiB, whole packets.
     pub fn batch_bytes(&self, rate: Rate, quantum: Option<u64>, mtu: u64) -> u64 {
-        let mtu = mtu.max(1);
+        let mtu = mtu.clamp(1, MAX_MTU);
         let wanted = quantum.unwrap_or_else(|| rate.bytes_in(BATCH_TIME));
         if rate < SLOW {
             return if quantum.is_some_and(|quantum| quantum >= 2 * mtu) {
@@ -112,7 +114,18 @@ impl Pacer {
         let elapsed = now.saturating_since(self.at);
         self.at = self.at.max(now);
         let paid = rate.max(SLOWEST).bytes_per_second() as f64 * elapsed.as_secs_f64();
-        self.debt = (self.debt - paid).max(-self.credit_limit(rate));
+        let limit = -self.credit_limit(rate);
+        if std::mem::take(&mut self.fresh) {
+            self.debt = limit;
+            return;
+        }
+        // The limit holds for what is earned now; credit in hand stays, unless the path is slow.
+        let floor = if rate < SLOW {
+            limit
+        } else {
+            limit.min(self.debt)
+        };
+        self.debt = (self.debt - paid).max(floor);
     }
 
     /// Bytes that time without sending may earn.
@@ -130,6 +143,9 @@ impl Pacer {
         burst.saturating_sub(self.batch_bytes(rate, None, self.mtu)) as f64
     }
 }
+
+/// The largest UDP payload there is.
+const MAX_MTU: u64 = 65_535;
 
 /// Keeps the credit of a very fast path from overflowing.
 const MAX_LATE_RATE: Rate = Rate::from_bits_per_second(1_000_000_000_000);
@@ -267,7 +283,7 @@ mod tests {
 
     #[test]
     fn restart_burst_is_the_initial_window_on_fast_paths_only() {
-        for (rate, packets) in [(0.9, 2), (1.0, 2), (10.0, 5), (50.0, 10), (100.0, 10)] {
+        for (rate, packets) in [(0.9, 2), (1.0, 2), (10.0, 4), (50.0, 10), (100.0, 10)] {
             let mut pacer = Pacer::new(ms(0), MTU);
             assert_eq!(
                 burst(&mut pacer, ms(10_000), mbps(rate)),

@@ -75,7 +75,8 @@ impl Bbr {
         }
         self.window = self.window.max(self.min_pipe());
         if self.state == State::ProbeRtt {
-            self.window = self.window.min(self.probe_rtt.window);
+            // The datagram size may have grown since that window was chosen.
+            self.window = self.window.min(self.probe_rtt.window.max(self.min_pipe()));
         }
         self.bound_window_for_model();
     }
