@@ -37,6 +37,9 @@ pub enum DecodeErrorKind {
     /// A frame type that was not negotiated or does not exist.
     #[error("unknown frame type")]
     UnknownFrame,
+    /// A path ID that no limit allows, 2^32 or more. RFC 10069.
+    #[error("path ID too large")]
+    PathIdTooLarge,
     /// A frame type encoded longer than needed. RFC 9000 s12.4.
     #[error("frame type not minimally encoded")]
     FrameTypeNotMinimal,
@@ -112,7 +115,9 @@ shorthand! {
 impl From<DecodeError> for TransportError {
     fn from(error: DecodeError) -> Self {
         let code = match error.kind {
-            DecodeErrorKind::FrameTypeNotMinimal => Code::PROTOCOL_VIOLATION,
+            DecodeErrorKind::FrameTypeNotMinimal | DecodeErrorKind::PathIdTooLarge => {
+                Code::PROTOCOL_VIOLATION
+            }
             _ => Code::FRAME_ENCODING_ERROR,
         };
         Self::new(code, error.to_string())

@@ -182,7 +182,7 @@ impl<'a> PacketWriter<'a> {
     }
 
     /// Writes an ACK or PATH_ACK; ranges that do not fit are left out, oldest first.
-    pub fn push_ack<I>(&mut self, ack: AckToWrite<I>) -> bool
+    pub fn push_ack<I>(&mut self, ack: AckToWrite<'_, I>) -> bool
     where
         I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
     {
