@@ -1,0 +1,166 @@
+//! What the endpoint remembers of each connection.
+
+use std::{collections::VecDeque, net::SocketAddr};
+
+use super::{ConnectionHandle, routes::Routes};
+use crate::{
+    units::PathId,
+    wire::{ConnectionId, ResetToken},
+};
+
+/// Connection IDs a connection may hold at once, over all paths; 64 bytes each.
+pub(super) const MAX_IDS_PER_CONNECTION: usize = 512;
+/// Retired IDs that still lead to their connection, so that packets overtaken by their
+/// retirement are not answered by a stateless reset.
+const RETIRED_KEPT: usize = 4;
+/// Reset tokens of the peer kept per connection; the oldest make room.
+const RESET_TOKENS_KEPT: usize = 8;
+
+/// One connection's routes.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// The client's first destination ID and, on a server, the one after a Retry.
+    pub(super) initial_dcid: Option<ConnectionId>,
+    /// The peer's address, where our IDs are empty.
+    pub(super) address: Option<SocketAddr>,
+    /// Whether the handshake is still going on with a client.
+    pub(super) counts_as_incoming: bool,
+    ids: Vec<IssuedId>,
+    retired: VecDeque<ConnectionId>,
+    resets: VecDeque<(SocketAddr, ResetToken)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct IssuedId {
+    path: PathId,
+    sequence: u64,
+    cid: ConnectionId,
+}
+
+impl Entry {
+    /// How many more IDs it may be given.
+    pub(super) fn free_ids(&self) -> usize {
+        MAX_IDS_PER_CONNECTION.saturating_sub(self.ids.len())
+    }
+
+    /// The ID of this name, if it was issued and not retired.
+    pub(super) fn id(&self, path: PathId, sequence: u64) -> Option<ConnectionId> {
+        let found = self.ids.iter().find(|id| id.path == path && id.sequence == sequence)?;
+        Some(found.cid)
+    }
+
+    pub(super) fn add_id(&mut self, path: PathId, sequence: u64, cid: ConnectionId) {
+        self.ids.push(IssuedId { path, sequence, cid });
+    }
+
+    /// The peer will not use this ID any more.
+    pub(super) fn retire_id(&mut self, path: PathId, sequence: u64, routes: &mut Routes) {
+        let place = self.ids.iter().position(|id| id.path == path && id.sequence == sequence);
+        let Some(place) = place else {
+            return;
+        };
+        self.retired.push_back(self.ids.swap_remove(place).cid);
+        if self.retired.len() > RETIRED_KEPT
+            && let Some(oldest) = self.retired.pop_front()
+        {
+            routes.remove_issued(&oldest);
+        }
+    }
+
+    pub(super) fn add_reset(
+        &mut self,
+        remote: SocketAddr,
+        token: ResetToken,
+        handle: ConnectionHandle,
+        routes: &mut Routes,
+    ) {
+        if self.resets.iter().any(|(address, known)| *address == remote && *known == token) {
+            return;
+        }
+        if self.resets.len() >= RESET_TOKENS_KEPT
+            && let Some((address, oldest)) = self.resets.pop_front()
+        {
+            routes.remove_reset(address, &oldest, handle);
+        }
+        self.resets.push_back((remote, token));
+        routes.insert_reset(remote, token, handle);
+    }
+
+    /// Takes every route of this connection out of the tables.
+    fn remove_routes(&self, handle: ConnectionHandle, routes: &mut Routes) {
+        for cid in self.ids.iter().map(|id| &id.cid).chain(&self.retired) {
+            routes.remove_issued(cid);
+        }
+        for (remote, token) in &self.resets {
+            routes.remove_reset(*remote, token, handle);
+        }
+        if let Some(dcid) = &self.initial_dcid {
+            routes.remove_initial(dcid, super::routes::Route::Connection(handle));
+        }
+        if let Some(remote) = &self.address {
+            routes.remove_address(remote, handle);
+        }
+    }
+}
+
+/// All connections of an endpoint, by handle.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    slots: Vec<Option<Entry>>,
+    /// Free slots; the one free for longest is taken first, so that a late event for a
+    /// connection that is gone seldom meets a new one.
+    free: VecDeque<usize>,
+    live: usize,
+    incoming: usize,
+}
+
+impl Table {
+    /// Connections not yet drained.
+    pub(super) fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Accepted connections whose handshake goes on.
+    pub(super) fn incoming(&self) -> usize {
+        self.incoming
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) -> ConnectionHandle {
+        self.live += 1;
+        self.incoming += usize::from(entry.counts_as_incoming);
+        // Let some slots rest before they are used again.
+        if self.free.len() > 16
+            && let Some(index) = self.free.pop_front()
+            && let Some(slot) = self.slots.get_mut(index)
+        {
+            *slot = Some(entry);
+            return ConnectionHandle(index);
+        }
+        self.slots.push(Some(entry));
+        ConnectionHandle(self.slots.len() - 1)
+    }
+
+    pub(super) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Entry> {
+        self.slots.get_mut(handle.0)?.as_mut()
+    }
+
+    /// The handshake is over: one incoming connection less, once.
+    pub(super) fn handshake_over(&mut self, handle: ConnectionHandle) {
+        if let Some(entry) = self.get_mut(handle)
+            && std::mem::take(&mut entry.counts_as_incoming)
+        {
+            self.incoming = self.incoming.saturating_sub(1);
+        }
+    }
+
+    /// Forgets a connection and its routes.
+    pub(super) fn remove(&mut self, handle: ConnectionHandle, routes: &mut Routes) {
+        self.handshake_over(handle);
+        let Some(entry) = self.slots.get_mut(handle.0).and_then(Option::take) else {
+            return;
+        };
+        entry.remove_routes(handle, routes);
+        self.free.push_back(handle.0);
+        self.live = self.live.saturating_sub(1);
+    }
+}
