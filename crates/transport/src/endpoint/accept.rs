@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
+use rustls::pki_types::ServerName;
 
 use super::{
     AcceptError, ConnectError, ConnectionHandle, Endpoint, Incoming, Transmit,
@@ -17,6 +18,7 @@ use crate::{
     error::Code,
     observe::{Event, PacketKind},
     time::Instant,
+    tls::StartError,
     units::{FourTuple, PathId, Side},
     wire::{ConnectionId, ResetToken},
 };
@@ -40,6 +42,9 @@ impl Endpoint {
         let remote = four_tuple.remote;
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(ConnectError::InvalidRemoteAddress(remote));
+        }
+        if ServerName::try_from(server_name).is_err() {
+            return Err(StartError::InvalidServerName(server_name.to_owned()).into());
         }
         let handle = self.table.insert(Entry::default());
         let Some(local_cid) = self.first_id(handle, remote) else {
@@ -71,13 +76,7 @@ impl Endpoint {
             rng: self.rng.fork(),
             validation_tokens: None,
         };
-        match Connection::new(params) {
-            Ok(connection) => Ok((handle, connection)),
-            Err(error) => {
-                self.table.remove(handle, &mut self.routes);
-                Err(error.into())
-            }
-        }
+        Ok((handle, Connection::new(params)))
     }
 
     /// Makes `incoming` a connection, with `config` or the endpoint's own server configuration.
@@ -130,12 +129,7 @@ impl Endpoint {
             rng: self.rng.fork(),
             validation_tokens: Some((token_sealer, server.validation_tokens)),
         };
-        let Ok(mut connection) = Connection::new(params) else {
-            // A server's session starts later; there is nothing here that can fail.
-            debug_assert!(false, "a server connection failed to start");
-            self.table.remove(handle, &mut self.routes);
-            return Err(AcceptError::Expired);
-        };
+        let mut connection = Connection::new(params);
         connection.handle_datagram(now, incoming.meta, incoming.data);
         for (meta, data) in later {
             connection.handle_datagram(now, meta, data);
