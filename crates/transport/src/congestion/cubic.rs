@@ -143,7 +143,7 @@ impl Cubic {
     pub(super) fn new(config: CubicConfig, context: &ControllerContext) -> Self {
         Self {
             config,
-            mtu: context.mtu,
+            mtu: context.mtu.max(1),
             window: context.initial_window.max(minimum_window(context.mtu)) as f64,
             threshold: f64::INFINITY,
             hystart: config.hystart.then(|| HyStart::new(config.paced)),
@@ -310,7 +310,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_mtu(&mut self, mtu: u64) {
-        self.mtu = mtu;
+        self.mtu = mtu.max(1);
         self.window = self.window.max(self.minimum());
     }
 
@@ -333,3 +333,6 @@ impl CongestionController for Cubic {
         metrics
     }
 }
+
+#[cfg(test)]
+mod tests;

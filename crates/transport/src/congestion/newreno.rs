@@ -56,7 +56,7 @@ impl NewReno {
 
     pub(super) fn new(context: &ControllerContext) -> Self {
         Self {
-            mtu: context.mtu,
+            mtu: context.mtu.max(1),
             window: context.initial_window.max(minimum_window(context.mtu)),
             threshold: u64::MAX,
             recovery_start: None,
@@ -149,8 +149,8 @@ impl CongestionController for NewReno {
     }
 
     fn on_mtu(&mut self, mtu: u64) {
-        self.mtu = mtu;
-        self.window = self.window.max(minimum_window(mtu));
+        self.mtu = mtu.max(1);
+        self.window = self.window.max(minimum_window(self.mtu));
     }
 
     fn window(&self) -> u64 {
@@ -166,5 +166,159 @@ impl CongestionController for NewReno {
         let mut metrics = ControllerMetrics::new(self.window, state);
         metrics.slow_start_threshold = (self.threshold != u64::MAX).then_some(self.threshold);
         metrics
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::congestion::test_link::{self, MTU, Path, Run, Source, context, mbps, ms};
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + ms(millis)
+    }
+
+    fn ack(sent: u64, now: u64, bytes: u64) -> AckEvent {
+        AckEvent {
+            now: at(now),
+            largest_acked_sent: at(sent),
+            ..test_link::ack(0, 0, bytes, ms(100))
+        }
+    }
+
+    fn lose(controller: &mut NewReno, sent: u64, now: u64, persistent: bool) {
+        let packet = test_link::lost(0, at(sent));
+        controller.on_loss(&test_link::loss(at(now), &[packet], persistent));
+    }
+
+    fn controller() -> NewReno {
+        NewReno::new(&context())
+    }
+
+    // RFC 9002 s7.3.1, appendix B.5.
+    #[test]
+    fn slow_start_grows_by_what_is_acknowledged() {
+        let mut cc = controller();
+        cc.on_ack(&ack(0, 100, 3 * MTU));
+        assert_eq!(cc.window(), 13 * MTU);
+        assert_eq!(cc.metrics().state, "slow_start");
+        assert_eq!(cc.metrics().slow_start_threshold, None);
+    }
+
+    // RFC 9002 s7.3.3.
+    #[test]
+    fn avoidance_adds_one_datagram_per_window() {
+        let mut cc = controller();
+        lose(&mut cc, 0, 10, false);
+        assert_eq!(cc.window(), 5 * MTU);
+        for _ in 0..4 {
+            cc.on_ack(&ack(20, 120, MTU));
+            assert_eq!(cc.window(), 5 * MTU);
+        }
+        cc.on_ack(&ack(20, 120, MTU));
+        assert_eq!(cc.window(), 6 * MTU);
+        assert_eq!(cc.metrics().state, "congestion_avoidance");
+    }
+
+    // RFC 9002 s7.3.2, appendix B.6.
+    #[test]
+    fn one_reduction_per_round_trip() {
+        let mut cc = controller();
+        lose(&mut cc, 5, 100, false);
+        lose(&mut cc, 90, 110, false); // Left before recovery began.
+        lose(&mut cc, 100, 120, false);
+        assert_eq!(cc.window(), 5 * MTU);
+        cc.on_ack(&ack(99, 130, 5 * MTU)); // No growth in recovery.
+        assert_eq!(cc.window(), 5 * MTU);
+        lose(&mut cc, 101, 200, false);
+        assert_eq!(cc.window(), 5 * MTU / 2);
+    }
+
+    #[test]
+    fn never_below_two_datagrams() {
+        let mut cc = controller();
+        for step in 0..20 {
+            lose(&mut cc, step * 100 + 1, step * 100 + 50, false);
+        }
+        assert_eq!(cc.window(), 2 * MTU);
+    }
+
+    // RFC 9002 s7.6.2.
+    #[test]
+    fn persistent_congestion_collapses_and_ends_recovery() {
+        let mut cc = controller();
+        lose(&mut cc, 5, 100, true);
+        assert_eq!(cc.window(), 2 * MTU);
+        cc.on_ack(&ack(50, 150, MTU)); // Slow start at once, up to the threshold.
+        assert_eq!(cc.window(), 3 * MTU);
+        assert_eq!(cc.metrics().slow_start_threshold, Some(5 * MTU));
+    }
+
+    // RFC 9002 s7.1.
+    #[test]
+    fn a_mark_counts_like_a_loss() {
+        let mut cc = controller();
+        cc.on_ecn(&EcnEvent::new(at(100), 1, 3, at(50), 0));
+        assert_eq!(cc.window(), 5 * MTU);
+        lose(&mut cc, 60, 110, false);
+        assert_eq!(cc.window(), 5 * MTU, "same round trip");
+    }
+
+    // RFC 9002 s7.8.
+    #[test]
+    fn an_unused_window_does_not_grow() {
+        let mut cc = controller();
+        let idle = |sent| AckEvent {
+            app_limited: true,
+            ..ack(sent, sent + 100, MTU)
+        };
+        cc.on_sent(&SentEvent::new(at(0), 0, MTU, MTU, true));
+        cc.on_ack(&idle(0));
+        assert_eq!(cc.window(), 10 * MTU);
+        // A burst that filled the window counts, though the application is silent now.
+        cc.on_sent(&SentEvent::new(at(200), 1, MTU, 10 * MTU, true));
+        cc.on_ack(&idle(200));
+        assert_eq!(cc.window(), 11 * MTU);
+    }
+
+    #[test]
+    fn spurious_loss_is_undone_but_only_its_own() {
+        let spurious = |sent, whole| SpuriousLossEvent::new(at(300), 0, at(sent), MTU, whole);
+        let mut cc = controller();
+        lose(&mut cc, 5, 100, false);
+        cc.on_spurious_loss(&spurious(5, false));
+        assert_eq!(
+            cc.window(),
+            5 * MTU,
+            "another packet of the episode is still lost"
+        );
+        cc.on_spurious_loss(&spurious(5, true));
+        assert_eq!(cc.window(), 10 * MTU);
+        assert_eq!(cc.metrics().slow_start_threshold, None);
+        lose(&mut cc, 5, 100, false);
+        lose(&mut cc, 150, 200, false);
+        cc.on_spurious_loss(&spurious(5, true));
+        assert_eq!(cc.window(), 5 * MTU / 2, "the second episode stands");
+    }
+
+    #[test]
+    fn sawtooth_over_a_link() {
+        let mut run = Run::new(controller(), Path::new(20.0, 25, 1.0));
+        run.run_for(Duration::from_secs(60));
+        assert!(run.utilisation() > 0.97, "{}", run.utilisation());
+    }
+
+    #[test]
+    fn a_slow_application_keeps_its_window() {
+        let mut run = Run::new(controller(), Path::new(20.0, 25, 1.0));
+        run.source = Source::AtRate(mbps(1.0), Instant::ZERO);
+        run.run_for(Duration::from_secs(20));
+        assert!(
+            run.controller.window() <= 11 * MTU,
+            "{}",
+            run.controller.window()
+        );
     }
 }

@@ -581,3 +581,29 @@ impl CongestionController for Box<dyn CongestionController> {
         (**self).metrics()
     }
 }
+
+/// A lost packet that left then.
+pub(super) fn lost(number: u64, sent: Instant) -> LostPacket {
+    LostPacket::new(number, MTU, sent, 10 * MTU, 0, 0, false)
+}
+
+/// The loss of these packets.
+pub(super) fn loss(now: Instant, packets: &[LostPacket], persistent: bool) -> LossEvent<'_> {
+    let bytes = packets.len() as u64 * MTU;
+    let rtt = RttView {
+        latest: ms(100),
+        smoothed: ms(100),
+        min: ms(100),
+    };
+    LossEvent::new(
+        now,
+        packets,
+        bytes,
+        bytes,
+        0,
+        persistent,
+        10 * MTU,
+        10 * MTU - bytes,
+        rtt,
+    )
+}
