@@ -1,0 +1,8 @@
+//! Black-box tests of the simulator: nodes send, links do what their configuration says.
+
+mod determinism;
+mod faults;
+mod link;
+mod nodes;
+mod properties;
+mod routing;

@@ -1,0 +1,236 @@
+//! What holds for every link and every traffic.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tautline_sim::{
+    Direction, DirectionConfig, Jitter, LinkConfig, LossModel, Outage, OutageMode, Outcome,
+    QueueSize, Reordering,
+};
+use tautline_transport::{time::Instant, units::Rate};
+
+use crate::nodes::{A, B, Pair, Peer, Planned, addr, numbers};
+
+fn duration(max_micros: u64) -> impl Strategy<Value = Duration> {
+    (0..max_micros).prop_map(Duration::from_micros)
+}
+
+fn queue() -> impl Strategy<Value = QueueSize> {
+    prop_oneof![
+        Just(QueueSize::Unlimited),
+        (0u64..50).prop_map(QueueSize::Packets),
+        (0u64..50_000).prop_map(QueueSize::Bytes),
+        (0.1f64..4.0).prop_map(QueueSize::Bdp),
+    ]
+}
+
+fn loss() -> impl Strategy<Value = LossModel> {
+    prop_oneof![
+        Just(LossModel::None),
+        (0.0..=1.0, proptest::option::of(1u32..5)).prop_map(|(probability, max_burst)| {
+            LossModel::Uniform {
+                probability,
+                max_burst,
+            }
+        }),
+        (0.0..0.5, 1.0..9.0).prop_map(|(probability, mean_burst)| LossModel::Gilbert {
+            probability,
+            mean_burst
+        }),
+        (0.0..=1.0, 0.0..=1.0, 0.0..=1.0, 0.0..=1.0).prop_map(|(p, r, good, bad)| {
+            LossModel::GilbertElliott {
+                good_to_bad: p,
+                bad_to_good: r,
+                loss_good: good,
+                loss_bad: bad,
+            }
+        }),
+    ]
+}
+
+fn outages() -> impl Strategy<Value = Vec<Outage>> {
+    let outage = (
+        duration(500_000),
+        1u64..100_000,
+        any::<bool>(),
+        any::<bool>(),
+    );
+    let outage = outage.prop_map(|(start, micros, repeats, hold)| Outage {
+        start,
+        duration: Duration::from_micros(micros),
+        every: repeats.then(|| Duration::from_micros(micros * 2)),
+        mode: if hold {
+            OutageMode::Hold
+        } else {
+            OutageMode::Drop
+        },
+    });
+    proptest::collection::vec(outage, 0..3)
+}
+
+prop_compose! {
+    fn direction()(
+        rate in proptest::option::of(1_000u64..10_000_000),
+        delay in duration(100_000),
+        jitter in 0u8..4,
+        queue in queue(),
+        loss in loss(),
+        corruption in loss(),
+        reorder in proptest::option::of((0.0..1.0, duration(50_000))),
+        duplication in 0.0..0.5,
+        ecn_threshold in proptest::option::of(queue()),
+        outages in outages(),
+    ) -> DirectionConfig {
+        DirectionConfig {
+            rate: rate.map(Rate::from_bytes_per_second),
+            delay,
+            jitter: match jitter {
+                0 => None,
+                1 => Some(Jitter::fifo(delay / 2)),
+                2 => Some(Jitter::reorder(delay)),
+                _ => Some(Jitter { correlation: delay, ..Jitter::fifo(delay) }),
+            },
+            queue,
+            loss,
+            corruption,
+            reordering: reorder.map(|(probability, extra)| Reordering { probability, extra }),
+            duplication,
+            ecn_threshold,
+            outages,
+            ..DirectionConfig::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn traffic()(
+        sends in proptest::collection::vec((0u64..5_000_000, 8usize..1_600, 0u8..4), 1..150),
+    ) -> Vec<Planned> {
+        let mut now = 0;
+        sends.into_iter().map(|(gap, len, ecn)| {
+            // Bursts: most gaps are zero.
+            now += if gap % 3 == 0 { gap } else { 0 };
+            Planned {
+                at: Instant::from_nanos(now),
+                from: addr(A),
+                to: addr(B),
+                len,
+                ecn: tautline_transport::units::Ecn::from_bits(ecn),
+            }
+        }).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn packets_are_conserved(
+        seed in any::<u64>(),
+        forward in direction(),
+        backward in direction(),
+        plan in traffic(),
+        stop_micros in 0u64..2_000_000,
+    ) {
+        let count = plan.len() as u64;
+        let mut pair = Pair::with(seed, LinkConfig { forward, backward }, plan, true);
+        for stop in [stop_micros * 1_000, 4_000_000_000_000] {
+            pair.world.run_until(Instant::from_nanos(stop));
+            for direction in Direction::BOTH {
+                let stats = pair.world.link_stats(pair.link, direction);
+                prop_assert_eq!(
+                    stats.sent_packets + stats.duplicated,
+                    stats.delivered_packets + stats.dropped.total() + stats.in_flight()
+                );
+                prop_assert!(stats.busy <= pair.world.now().since_origin());
+                let records = || pair.world.log().iter().filter(|r| r.direction == direction);
+                prop_assert_eq!(records().count() as u64, stats.sent_packets);
+                let drops = records().filter(|r| matches!(r.outcome, Outcome::Dropped(_)));
+                prop_assert_eq!(drops.count() as u64, stats.dropped.total());
+                let copies: u64 = records().map(|r| u64::from(r.copies)).sum();
+                prop_assert_eq!(copies, stats.duplicated);
+            }
+        }
+        let stats = pair.stats();
+        prop_assert_eq!(stats.in_flight(), 0);
+        prop_assert_eq!(stats.sent_packets, count);
+        prop_assert_eq!(pair.received().len() as u64, stats.delivered_packets);
+        let back = pair.world.link_stats(pair.link, Direction::Backward);
+        prop_assert_eq!(back.sent_packets, stats.delivered_packets);
+        let home = pair.world.node::<Peer>(pair.a).received.len() as u64;
+        prop_assert_eq!(home, back.delivered_packets);
+    }
+
+    #[test]
+    fn order_is_kept_unless_something_reorders(
+        seed in any::<u64>(),
+        mut forward in direction(),
+        plan in traffic(),
+    ) {
+        forward.reordering = None;
+        forward.corruption = LossModel::None;
+        if let Some(jitter) = &mut forward.jitter {
+            jitter.order = tautline_sim::JitterOrder::Fifo;
+        }
+        let mut pair = Pair::new(seed, forward, plan);
+        let numbers = numbers(&pair.run());
+        prop_assert!(numbers.is_sorted(), "{:?}", numbers);
+    }
+
+    #[test]
+    fn the_rate_is_never_exceeded_over_any_window(
+        seed in any::<u64>(),
+        rate in 1_000u64..10_000_000,
+        queue in queue(),
+        plan in traffic(),
+    ) {
+        let rate = Rate::from_bytes_per_second(rate);
+        let forward = DirectionConfig { rate: Some(rate), queue, ..DirectionConfig::default() };
+        let mut pair = Pair::new(seed, forward, plan);
+        let received = pair.run();
+        for first in 0..received.len() {
+            let mut bytes = 0;
+            // What ends after the first one ended has been sent since.
+            for later in &received[first + 1..] {
+                bytes += later.payload.len() as u64 + 28;
+                let window = later.at.saturating_since(received[first].at);
+                // One nanosecond of rounding at either edge.
+                let least = rate.time_for(bytes).saturating_sub(Duration::from_nanos(2));
+                prop_assert!(window >= least, "{} bytes in {:?}", bytes, window);
+            }
+        }
+    }
+
+    #[test]
+    fn the_queue_never_holds_more_than_its_limit(
+        limit in 0u64..40_000,
+        packets in 0u64..40,
+        in_packets in any::<bool>(),
+        plan in traffic(),
+    ) {
+        let queue =
+            if in_packets { QueueSize::Packets(packets) } else { QueueSize::Bytes(limit) };
+        let rate = Some(Rate::from_bytes_per_second(100_000));
+        let mut pair = Pair::new(1, DirectionConfig { rate, queue, ..Default::default() }, plan);
+        pair.run();
+        let stats = pair.stats();
+        let held = if in_packets { stats.queue_max_packets } else { stats.queue_max_bytes };
+        let limit = if in_packets { packets } else { limit };
+        prop_assert!(held <= limit, "{} > {}", held, limit);
+    }
+
+    #[test]
+    fn configurations_survive_serde_and_runs_repeat(
+        seed in any::<u64>(),
+        forward in direction(),
+        plan in traffic(),
+    ) {
+        let text = toml::to_string(&forward).unwrap();
+        let back: DirectionConfig = toml::from_str(&text).unwrap();
+        prop_assert_eq!(&back, &forward, "{}", text);
+        let mut one = Pair::new(seed, forward, plan.clone());
+        let mut two = Pair::new(seed, back, plan);
+        prop_assert_eq!(one.run(), two.run());
+        prop_assert_eq!(one.world.trace_hash(), two.world.trace_hash());
+    }
+}
