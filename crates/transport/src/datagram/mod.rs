@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::{config::TransportConfig, error::TransportError, packet::PacketWriter};
+use crate::{config::TransportConfig, packet::PacketWriter};
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +54,10 @@ pub enum SendDatagramError {
 pub struct DatagramStats {
     /// Datagrams put into packets.
     pub sent: u64,
+    /// Datagrams whose packet was acknowledged.
+    pub acked: u64,
+    /// Datagrams whose packet was lost.
+    pub lost: u64,
     /// Datagrams received from the peer, dropped ones included.
     pub received: u64,
     /// Queued datagrams dropped before they were sent: pushed out, or grown too large for the path.
@@ -96,34 +100,35 @@ impl DatagramQueue {
     }
 
     /// Sets the peer's max_datagram_frame_size, remembered for 0-RTT or real. RFC 9221 s3.
-    ///
-    /// Datagrams that no longer fit are dropped when their turn comes.
-    pub fn set_peer_max_frame_size(&mut self, bytes: u64) {
+    pub fn set_peer_limit(&mut self, bytes: u64) {
         self.peer_max_frame = bytes;
     }
 
-    /// Largest payload in bytes that fits the peer's limit and `room` bytes of packet payload;
-    /// `None` when the peer takes no datagrams or not even an empty one fits.
+    /// Largest payload in bytes that the peer takes, at most `room`, which is what a packet on the
+    /// current path has left after a DATAGRAM frame's type and length. `None` when the peer takes
+    /// no datagrams.
     pub fn max_payload(&self, room: usize) -> Option<usize> {
         if self.peer_max_frame == 0 {
             return None;
         }
-        let by_peer = payload_in(self.peer_max_frame);
-        let by_path = payload_in(room as u64);
-        by_peer.min(by_path)
+        payload_in(self.peer_max_frame).map(|by_peer| by_peer.min(room))
     }
 
-    /// Queues `data`. `room` is the packet payload of the current path, in bytes. Returns the
-    /// datagram's id, counted from 0, which its token carries.
-    pub fn send(
+    /// Queues `data`, or refuses when the queue is full. `max` comes from
+    /// [`DatagramQueue::max_payload`]. Returns the datagram's id, counted from 0, which its token
+    /// carries.
+    pub fn send(&mut self, data: Bytes, max: Option<usize>) -> Result<u64, SendDatagramError> {
+        self.send_when(data, max, WhenFull::Refuse)
+    }
+
+    /// As [`DatagramQueue::send`], with a choice of what happens when the queue is full.
+    pub fn send_when(
         &mut self,
         data: Bytes,
-        room: usize,
+        max: Option<usize>,
         when_full: WhenFull,
     ) -> Result<u64, SendDatagramError> {
-        let Some(max) = self.max_payload(room) else {
-            return Err(SendDatagramError::Unsupported);
-        };
+        let max = max.ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
@@ -143,20 +148,19 @@ impl DatagramQueue {
         Ok(id)
     }
 
-    /// Takes a received DATAGRAM payload; the oldest unread ones make room.
-    ///
-    /// `frame_bytes` is the size of the whole frame.
-    pub fn on_datagram(&mut self, data: Bytes, frame_bytes: usize) -> Result<(), TransportError> {
+    /// Takes a received DATAGRAM payload; the oldest unread ones make room. False when datagrams
+    /// are switched off, so that nothing was kept.
+    pub fn on_datagram(&mut self, data: Bytes) -> bool {
         if self.incoming_limit == 0 {
-            // RFC 9221 s3: we announced that we take none.
-            return Err(TransportError::protocol_violation("DATAGRAM was not negotiated"));
-        }
-        if frame_bytes as u64 > self.max_frame_size() {
-            return Err(TransportError::protocol_violation("DATAGRAM above max_datagram_frame_size"));
+            return false;
         }
         self.stats.received += 1;
         // Small payloads are copied so that they do not pin a whole receive buffer.
-        let data = if data.len() < COPY_BELOW_BYTES { Bytes::copy_from_slice(&data) } else { data };
+        let data = if data.len() < COPY_BELOW_BYTES {
+            Bytes::copy_from_slice(&data)
+        } else {
+            data
+        };
         self.incoming_bytes += data.len() + OVERHEAD_BYTES;
         self.incoming.push_back(data);
         while self.incoming_bytes > self.incoming_limit && self.incoming.len() > 1 {
@@ -165,8 +169,21 @@ impl DatagramQueue {
                 self.stats.dropped_unread += 1;
             }
         }
-        Ok(())
+        true
     }
+
+    /// The packet with datagram `id` was acknowledged.
+    pub fn on_acked(&mut self, _id: u64) {
+        self.stats.acked += 1;
+    }
+
+    /// The packet with datagram `id` was lost. Datagrams are not sent again. RFC 9221 s5.
+    pub fn on_lost(&mut self, _id: u64) {
+        self.stats.lost += 1;
+    }
+
+    /// The server did not take 0-RTT: datagrams sent in it are gone, queued ones stay queued.
+    pub fn on_zero_rtt_rejected(&mut self) {}
 
     /// The oldest received payload.
     pub fn recv(&mut self) -> Option<Bytes> {
@@ -178,13 +195,14 @@ impl DatagramQueue {
         Some(data)
     }
 
-    /// Our max_datagram_frame_size transport parameter: 65,535 (RFC 9221 s3), or 0 to refuse.
+    /// Our max_datagram_frame_size transport parameter in bytes: 65,535, or 0 to refuse.
+    /// RFC 9221 s3.
     pub fn max_frame_size(&self) -> u64 {
         if self.incoming_limit == 0 { 0 } else { 65_535 }
     }
 
     /// Whether a datagram waits to be sent.
-    pub fn has_data(&self) -> bool {
+    pub fn has_frames(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
@@ -193,24 +211,27 @@ impl DatagramQueue {
         !self.incoming.is_empty()
     }
 
-    /// Writes waiting datagrams, oldest first, until one does not fit. One that would not fit an
-    /// empty packet of `full_room` payload bytes either (the path's MTU shrank) is dropped.
-    pub fn write(&mut self, packet: &mut PacketWriter<'_>, full_room: usize) {
+    /// Writes waiting datagrams, oldest first, until one does not fit. One that does not even fit
+    /// an empty packet (the path's MTU shrank) is dropped.
+    pub fn write(&mut self, packet: &mut PacketWriter<'_>) {
         while let Some((id, data)) = self.outgoing.front() {
-            let fits_at_all = self.max_payload(full_room).is_some_and(|max| data.len() <= max);
-            if !fits_at_all {
+            if packet.push_datagram(*id, data) {
+                self.pop_outgoing();
+                self.stats.sent += 1;
+            } else if packet.is_empty() {
                 self.drop_oldest_unsent();
-                continue;
-            }
-            if !packet.push_datagram(*id, data) {
+            } else {
                 break;
             }
-            self.pop_outgoing();
-            self.stats.sent += 1;
         }
         if self.outgoing.is_empty() && self.outgoing.capacity() > 64 {
             self.outgoing = VecDeque::new();
         }
+    }
+
+    /// Bytes free in the send queue; each datagram takes its payload and 64 more.
+    pub fn send_space(&self) -> usize {
+        self.outgoing_limit.saturating_sub(self.outgoing_bytes)
     }
 
     /// Whether a refused send would work now; true once per refusal.
@@ -220,11 +241,6 @@ impl DatagramQueue {
             self.refused = false;
         }
         unblocked
-    }
-
-    /// Payload bytes (and fixed overhead) that wait to be sent.
-    pub fn outgoing_bytes(&self) -> usize {
-        self.outgoing_bytes
     }
 
     /// Counters.
@@ -239,7 +255,9 @@ impl DatagramQueue {
     }
 
     fn pop_outgoing(&mut self) -> bool {
-        let Some((_, data)) = self.outgoing.pop_front() else { return false };
+        let Some((_, data)) = self.outgoing.pop_front() else {
+            return false;
+        };
         self.outgoing_bytes -= data.len() + OVERHEAD_BYTES;
         true
     }

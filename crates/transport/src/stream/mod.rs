@@ -5,151 +5,417 @@
 //! stream limits, what is retransmitted of a stream, the order of streams ([`sched`]).
 //! Does not own: encoding (`wire/`), loss detection (`recovery/`), when a packet is built
 //! (`connection/`), messages and deadlines.
-//! Called by: `connection/` for API calls, dispatch, the pump, and the fate of tokens.
+//! Called by: `connection/` for API calls (`api.rs`), dispatch (`input.rs`), the pump and the fate
+//! of tokens (`output.rs`).
 //! Spec: RFC 9000 s2, s3, s4, s19.4-19.14; RESET_STREAM_AT (draft -10); RFC 9218 for priorities.
-//! To add a variant: a scheduler is a file in `sched/`; a frame is a flag in [`table`] and an arm
-//! in [`output`].
+//! To add a variant: a scheduler is a file in `sched/`; a control frame is a bit in `table::due`
+//! and an arm in `output.rs`.
+//!
+//! # Memory
+//! A stream costs about half a kilobyte while it exists. Send: what the application wrote and the
+//! peer has not acknowledged, at most `send_buffer_bytes` over all streams. Receive: at most 1.125
+//! times `connection_receive_window.max`, plus up to 256 pinned receive buffers.
 
+mod api;
+mod assembler;
+mod block;
+mod events;
+mod flow;
+mod input;
+mod limits;
+mod output;
+mod range_set;
+mod recv;
 pub mod sched;
+mod send;
+mod send_buffer;
 mod table;
+#[cfg(test)]
+mod tests;
 mod types;
 
-use std::time::Duration;
-
-use bytes::Bytes;
+use std::collections::VecDeque;
 
 use crate::{
-    config::TransportConfig,
-    error::TransportError,
-    packet::{PacketWriter, Token},
-    time::Instant,
+    config::{TransportConfig, WindowConfig},
     units::{Dir, Side, StreamId},
-    wire,
 };
+
+use events::EventQueue;
+use flow::{ReceiveWindow, SendCredit};
+use limits::StreamLimits;
+use recv::RecvHalf;
+use sched::{Priority, StreamScheduler};
+use send::{Demand, SendHalf};
+use table::{Stream, Table};
 
 pub use types::{
-    PeerLimits, ReadError, ReadOutcome, ResetError, StreamEvent, StreamStats, UnknownStream,
-    UnorderedOutcome, WriteError,
+    PeerLimits, ReadError, ReadOutcome, ResetError, StreamEvent, StreamStats, UnorderedOutcome,
+    WriteError,
 };
 
-/// stub
+/// All streams of one connection.
 #[derive(Debug)]
-#[allow(missing_docs, unused)]
-pub struct StreamSet {}
+pub struct StreamSet {
+    table: Table,
+    limits: StreamLimits,
+    /// The peer's limits for streams that do not exist yet.
+    peer: PeerLimits,
+    /// The next [`StreamSet::set_peer_limits`] replaces limits instead of raising them.
+    replace_peer_limits: bool,
+    peer_supports_reset_at: bool,
 
-#[allow(missing_docs, unused)]
+    scheduler: Box<dyn StreamScheduler>,
+    /// Streams that the scheduler knows as ready.
+    ready: usize,
+    /// Streams with new data only, while the connection has no credit. May name dead streams.
+    parked: Vec<StreamId>,
+    /// Streams refused for lack of room in the send buffer. May name dead streams.
+    waiting: Vec<StreamId>,
+    /// What the peer lets us send on the connection.
+    credit: SendCredit,
+    /// Bytes that all send buffers may hold.
+    send_buffer_bytes: u64,
+
+    stream_window: WindowConfig,
+    /// What we let the peer send on the connection.
+    window: ReceiveWindow,
+    /// Sum of the highest offsets of all streams.
+    received: u64,
+    /// Slices of receive buffers held by all streams.
+    borrowed: usize,
+
+    /// Streams that owe control frames. Each stands here once.
+    control: VecDeque<StreamId>,
+    max_queued_control: usize,
+    /// Some streams owe control frames and found the queue full.
+    control_overflowed: bool,
+    /// MAX_DATA was lost or did not fit.
+    resend_max_data: bool,
+
+    events: EventQueue,
+    stats: StreamStats,
+}
+
 impl StreamSet {
+    /// No streams yet. Sending needs the peer's limits first.
     pub fn new(side: Side, config: &TransportConfig) -> Self {
-        Self {}
+        Self {
+            table: Table::default(),
+            limits: StreamLimits::new(side, config),
+            peer: PeerLimits::default(),
+            replace_peer_limits: false,
+            peer_supports_reset_at: false,
+            scheduler: config.stream_scheduler.build(),
+            ready: 0,
+            parked: Vec::new(),
+            waiting: Vec::new(),
+            credit: SendCredit::default(),
+            send_buffer_bytes: config.send_buffer_bytes,
+            stream_window: config.stream_receive_window,
+            window: ReceiveWindow::new(config.connection_receive_window),
+            received: 0,
+            borrowed: 0,
+            control: VecDeque::new(),
+            max_queued_control: config.limits.queued_control_frames.max(1),
+            control_overflowed: false,
+            resend_max_data: false,
+            events: EventQueue::new(config.limits.pending_events),
+            stats: StreamStats::default(),
+        }
     }
-    pub fn set_peer_limits(&mut self, limits: &PeerLimits) {}
-    pub fn set_peer_knows_reset_at(&mut self, known: bool) {}
-    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
-        None
+
+    /// Takes the peer's `initial_*` limits: remembered ones for 0-RTT, then the real ones. Limits
+    /// are only raised, except after [`StreamSet::on_zero_rtt_rejected`], when they are replaced.
+    pub fn set_peer_limits(&mut self, limits: &PeerLimits) {
+        let replace = std::mem::take(&mut self.replace_peer_limits);
+        let merge = |old: u64, new: u64| if replace { new } else { old.max(new) };
+        let old = self.peer;
+        self.peer = PeerLimits {
+            max_data: merge(old.max_data, limits.max_data),
+            max_stream_data_bidi_local: merge(
+                old.max_stream_data_bidi_local,
+                limits.max_stream_data_bidi_local,
+            ),
+            max_stream_data_bidi_remote: merge(
+                old.max_stream_data_bidi_remote,
+                limits.max_stream_data_bidi_remote,
+            ),
+            max_stream_data_uni: merge(old.max_stream_data_uni, limits.max_stream_data_uni),
+            max_streams_bidi: merge(old.max_streams_bidi, limits.max_streams_bidi),
+            max_streams_uni: merge(old.max_streams_uni, limits.max_streams_uni),
+        };
+        if replace {
+            self.credit.max = 0;
+            self.limits.rewind();
+        }
+        for id in self.table.ids() {
+            let max = self.initial_send_limit(id);
+            if let Some(send) = self
+                .table
+                .get_mut(id)
+                .and_then(|stream| stream.send.as_mut())
+            {
+                if replace {
+                    send.credit.max = 0;
+                }
+                send.credit.raise(max);
+            }
+            self.wake_writer(id);
+            self.refresh(id);
+        }
+        self.raise_max_data(self.peer.max_data);
+        self.raise_max_streams(Dir::Bi, self.peer.max_streams_bidi);
+        self.raise_max_streams(Dir::Uni, self.peer.max_streams_uni);
     }
-    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
-        None
+
+    /// Whether `limits` lower none of the limits set before. RFC 9000 s7.4.1.
+    pub fn limits_cover(&self, limits: &PeerLimits) -> bool {
+        let old = &self.peer;
+        limits.max_data >= old.max_data
+            && limits.max_stream_data_bidi_local >= old.max_stream_data_bidi_local
+            && limits.max_stream_data_bidi_remote >= old.max_stream_data_bidi_remote
+            && limits.max_stream_data_uni >= old.max_stream_data_uni
+            && limits.max_streams_bidi >= old.max_streams_bidi
+            && limits.max_streams_uni >= old.max_streams_uni
     }
-    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
-        Ok(0)
+
+    /// Whether the peer announced reset_stream_at.
+    pub fn set_peer_supports_reset_at(&mut self, supports: bool) {
+        self.peer_supports_reset_at = supports;
     }
-    pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
-        Ok(0)
-    }
-    pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
-        Ok(())
-    }
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ResetError> {
-        Ok(())
-    }
-    pub fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetError> {
-        Ok(())
-    }
-    pub fn set_priority(&mut self, id: StreamId, p: sched::Priority) -> Result<(), UnknownStream> {
-        Ok(())
-    }
-    pub fn stopped(&self, id: StreamId) -> Option<u64> {
-        None
-    }
-    pub fn read(&mut self, id: StreamId, max_bytes: usize) -> Result<ReadOutcome, ReadError> {
-        Ok(ReadOutcome::Blocked)
-    }
-    pub fn read_unordered(
-        &mut self,
-        id: StreamId,
-        max_bytes: usize,
-    ) -> Result<UnorderedOutcome, ReadError> {
-        Ok(UnorderedOutcome::Blocked)
-    }
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
-        Ok(())
-    }
-    pub fn on_stream(
-        &mut self,
-        now: Instant,
-        rtt: Duration,
-        frame: &wire::Stream<'_>,
-        data: Bytes,
-    ) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_reset_stream(
-        &mut self,
-        id: StreamId,
-        code: u64,
-        final_size: u64,
-    ) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_reset_stream_at(
-        &mut self,
-        id: StreamId,
-        code: u64,
-        final_size: u64,
-        reliable_size: u64,
-    ) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_max_data(&mut self, max: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_max_streams(&mut self, dir: Dir, max: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_data_blocked(&mut self, limit: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_stream_data_blocked(
-        &mut self,
-        id: StreamId,
-        limit: u64,
-    ) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn on_streams_blocked(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
-        Ok(())
-    }
-    pub fn poll_event(&mut self) -> Option<StreamEvent> {
-        None
-    }
-    pub fn has_control(&self) -> bool {
-        false
-    }
-    pub fn write_control(&mut self, packet: &mut PacketWriter<'_>) {}
-    pub fn has_data(&self) -> bool {
-        false
-    }
-    pub fn write_data(&mut self, packet: &mut PacketWriter<'_>) {}
-    pub fn on_acked(&mut self, token: Token) {}
-    pub fn on_lost(&mut self, token: Token) {}
-    pub fn on_zero_rtt_rejected(&mut self) {}
+
+    /// What is held and was done.
     pub fn stats(&self) -> StreamStats {
-        StreamStats::default()
+        let is_blocked = |stream: &&Stream| stream.send.as_ref().is_some_and(|s| s.wants_write);
+        StreamStats {
+            open_streams: self.table.len(),
+            receive_buffered_bytes: self
+                .table
+                .iter()
+                .filter_map(|stream| stream.recv.as_ref())
+                .map(|recv| recv.assembler().buffered())
+                .sum(),
+            connection_blocked: self.credit.available() == 0 && !self.parked.is_empty(),
+            blocked_streams: self.table.iter().filter(is_blocked).count(),
+            receive_window: self.window.window(),
+            ..self.stats
+        }
+    }
+
+    /// The peer's limit on what we send on a new stream. Its "local" and "remote" are ours turned
+    /// round.
+    fn initial_send_limit(&self, id: StreamId) -> u64 {
+        match (id.dir(), self.limits.is_local(id)) {
+            (Dir::Uni, _) => self.peer.max_stream_data_uni,
+            (Dir::Bi, true) => self.peer.max_stream_data_bidi_remote,
+            (Dir::Bi, false) => self.peer.max_stream_data_bidi_local,
+        }
+    }
+
+    /// Makes the state of a stream that was just opened by either end.
+    fn create(&mut self, id: StreamId) {
+        let local = self.limits.is_local(id);
+        let sends = id.dir() == Dir::Bi || local;
+        let receives = id.dir() == Dir::Bi || !local;
+        let max = self.initial_send_limit(id);
+        self.table.insert(Stream {
+            id,
+            send: sends.then(|| SendHalf::new(max)),
+            recv: receives.then(|| RecvHalf::new(self.stream_window)),
+            priority: Priority::default(),
+            borrowed: 0,
+            due: 0,
+            in_control: false,
+            ready: false,
+            parked: false,
+            waiting: false,
+            readable_queued: false,
+            writable_queued: false,
+        });
+    }
+
+    /// Tells the scheduler what changed about the stream's wish to send.
+    fn refresh(&mut self, id: StreamId) {
+        let has_credit = self.credit.available() > 0;
+        let allowed = self.limits.is_allowed(id);
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        let demand = match &stream.send {
+            Some(send) if allowed => send.demand(has_credit),
+            _ => Demand::Nothing,
+        };
+        match (demand == Demand::Now, stream.ready) {
+            (true, false) => {
+                stream.ready = true;
+                self.ready += 1;
+                self.scheduler.on_ready(id, stream.priority);
+            }
+            (false, true) => {
+                stream.ready = false;
+                self.ready -= 1;
+                self.scheduler.on_quiet(id);
+            }
+            _ => {}
+        }
+        if demand == Demand::NeedsCredit && !stream.parked {
+            stream.parked = true;
+            self.parked.push(id);
+            if self.parked.len() > 2 * self.table.len() + 16 {
+                let table = &self.table;
+                self.parked
+                    .retain(|id| table.get(*id).is_some_and(|stream| stream.parked));
+            }
+        }
+    }
+
+    /// The stream owes control frames (bits of [`table::due`]).
+    fn owe(&mut self, id: StreamId, due: u8) {
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        stream.due |= due;
+        if stream.in_control {
+            return;
+        }
+        if self.control.len() >= self.max_queued_control {
+            // It keeps its bits; the queue is filled from them again when it has run empty.
+            self.control_overflowed = true;
+            return;
+        }
+        stream.in_control = true;
+        self.control.push_back(id);
+    }
+
+    /// Queues an event of a stream. `Readable` and `Writable` are queued once at a time.
+    fn emit(&mut self, event: StreamEvent) {
+        match event {
+            StreamEvent::Readable(id) => match self.table.get_mut(id) {
+                Some(stream) if !stream.readable_queued => stream.readable_queued = true,
+                _ => return,
+            },
+            StreamEvent::Writable(id) => match self.table.get_mut(id) {
+                Some(stream) if !stream.writable_queued => stream.writable_queued = true,
+                _ => return,
+            },
+            _ => {}
+        }
+        let table = &self.table;
+        self.events.push(event, |event| match event {
+            StreamEvent::Readable(id)
+            | StreamEvent::Writable(id)
+            | StreamEvent::Finished(id)
+            | StreamEvent::Stopped { id, .. } => table.get(*id).is_some(),
+            StreamEvent::Opened(_) | StreamEvent::Available(_) => true,
+        });
+    }
+
+    /// Tells a writer that was cut short when the stream takes bytes again.
+    fn wake_writer(&mut self, id: StreamId) {
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        let Some(send) = &mut stream.send else { return };
+        if send.wants_write && !stream.waiting && send.writable() > 0 {
+            send.wants_write = false;
+            self.emit(StreamEvent::Writable(id));
+        }
+    }
+
+    /// Takes note of what a receive half gave back, and whether the stream is over.
+    fn settle_receiving(&mut self, id: StreamId) {
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        let Some(recv) = &mut stream.recv else { return };
+        let credit = recv.take_credit();
+        recv.window.consume(credit);
+        self.window.consume(credit);
+        let borrowed = recv.assembler().borrowed();
+        self.borrowed = (self.borrowed + borrowed).saturating_sub(stream.borrowed);
+        stream.borrowed = borrowed;
+        let terminal = recv.is_terminal();
+        if recv.is_open()
+            && recv.window.wants_grant()
+            && stream.due & table::due::MAX_STREAM_DATA == 0
+        {
+            self.owe(id, table::due::MAX_STREAM_DATA);
+        }
+        if terminal {
+            self.free_if_over(id);
+        }
+    }
+
+    /// Takes note of bytes that left a send buffer.
+    fn on_released(&mut self, bytes: u64) {
+        self.stats.send_buffered_bytes = self.stats.send_buffered_bytes.saturating_sub(bytes);
+        if self.waiting.is_empty() || self.send_room() < self.send_buffer_bytes / 8 {
+            return;
+        }
+        for id in std::mem::take(&mut self.waiting) {
+            if let Some(stream) = self.table.get_mut(id) {
+                stream.waiting = false;
+                self.wake_writer(id);
+            }
+        }
+    }
+
+    /// Bytes that all send buffers together still take.
+    fn send_room(&self) -> u64 {
+        self.send_buffer_bytes
+            .saturating_sub(self.stats.send_buffered_bytes)
+    }
+
+    /// Forgets the stream once both halves are terminal.
+    fn free_if_over(&mut self, id: StreamId) {
+        if !self.table.get(id).is_some_and(Stream::is_over) {
+            return;
+        }
+        let Some(stream) = self.table.remove(id) else {
+            return;
+        };
+        if stream.ready {
+            self.ready -= 1;
+            self.scheduler.on_quiet(id);
+        }
+        self.borrowed = self.borrowed.saturating_sub(stream.borrowed);
+        if !self.limits.is_local(id) {
+            self.limits.remote_mut(id.dir()).on_closed();
+        }
+    }
+
+    /// Takes a new limit on the connection's data.
+    fn raise_max_data(&mut self, max: u64) {
+        if !self.credit.raise(max) || self.credit.available() == 0 {
+            return;
+        }
+        for id in std::mem::take(&mut self.parked) {
+            if let Some(stream) = self.table.get_mut(id) {
+                stream.parked = false;
+            }
+            self.refresh(id);
+        }
+    }
+
+    /// Takes a new limit on the streams we may open.
+    fn raise_max_streams(&mut self, dir: Dir, max: u64) {
+        let local = self.limits.local_mut(dir);
+        let before = local.max;
+        if !local.raise(max) {
+            return;
+        }
+        let (opened, max) = (local.opened, local.max);
+        if std::mem::take(&mut local.refused) && opened < max {
+            self.events.available(dir);
+        }
+        // Streams opened for a rejected 0-RTT may have waited for this.
+        for index in before..opened.min(max) {
+            let id = StreamId::new(self.limits.side(), dir, index);
+            if self.table.get(id).is_some_and(|stream| stream.due != 0) {
+                self.owe(id, 0);
+            }
+            self.refresh(id);
+        }
     }
 }

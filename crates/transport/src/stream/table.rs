@@ -2,6 +2,11 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
+use hashbrown::HashMap;
+
+use super::{recv::RecvHalf, sched::Priority, send::SendHalf};
+use crate::units::StreamId;
+
 /// Hashes stream IDs. Fixed and fast: a peer only chooses IDs below the limits that we set.
 pub(crate) type IdHash = BuildHasherDefault<IdHasher>;
 
@@ -25,5 +30,121 @@ impl Hasher for IdHasher {
         // bits (its buckets) depend on every bit of the value.
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
+    }
+}
+
+/// Control frames that a stream owes, as bits.
+pub(super) mod due {
+    pub(in super::super) const RESET: u8 = 1;
+    pub(in super::super) const STOP_SENDING: u8 = 2;
+    pub(in super::super) const MAX_STREAM_DATA: u8 = 4;
+    pub(in super::super) const STREAM_DATA_BLOCKED: u8 = 8;
+}
+
+/// Both halves of a stream and its places in queues.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: StreamId,
+    /// `None` when the peer's unidirectional.
+    pub(super) send: Option<SendHalf>,
+    /// `None` when our unidirectional.
+    pub(super) recv: Option<RecvHalf>,
+    pub(super) priority: Priority,
+    /// Receive-buffer slices counted for this stream.
+    pub(super) borrowed: usize,
+    /// Control frames owed, bits of [`due`].
+    pub(super) due: u8,
+    /// Stands in the queue of streams that owe control frames.
+    pub(super) in_control: bool,
+    /// The scheduler knows it as ready.
+    pub(super) ready: bool,
+    /// Waits for MAX_DATA.
+    pub(super) parked: bool,
+    /// Waits for room in the send buffer.
+    pub(super) waiting: bool,
+    /// A `Readable` event is queued.
+    pub(super) readable_queued: bool,
+    /// A `Writable` event is queued.
+    pub(super) writable_queued: bool,
+}
+
+impl Stream {
+    pub(super) fn is_over(&self) -> bool {
+        self.send.as_ref().is_none_or(SendHalf::is_terminal)
+            && self.recv.as_ref().is_none_or(RecvHalf::is_terminal)
+    }
+}
+
+/// Streams by ID. The one used last is found without a search.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    index: HashMap<StreamId, u32, IdHash>,
+    slots: Vec<Option<Box<Stream>>>,
+    free: Vec<u32>,
+    last: u32,
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(super) fn get(&self, id: StreamId) -> Option<&Stream> {
+        self.slots.get(self.find(id)? as usize)?.as_deref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
+        let slot = self.find(id)?;
+        self.last = slot;
+        self.slots.get_mut(slot as usize)?.as_deref_mut()
+    }
+
+    /// Adds a stream whose ID is not there.
+    pub(super) fn insert(&mut self, stream: Stream) {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                // Streams that exist at once stay far below 2^32.
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.index.insert(stream.id, slot);
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = Some(Box::new(stream));
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: StreamId) -> Option<Box<Stream>> {
+        let slot = self.index.remove(&id)?;
+        let stream = self.slots.get_mut(slot as usize)?.take();
+        self.free.push(slot);
+        if self.index.is_empty() && self.slots.len() > 64 {
+            *self = Self::default();
+        }
+        stream
+    }
+
+    /// Every stream's ID, in the order of their slots (which depends on API and network order
+    /// only).
+    pub(super) fn ids(&self) -> Vec<StreamId> {
+        self.slots
+            .iter()
+            .flatten()
+            .map(|stream| stream.id)
+            .collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.slots.iter().filter_map(|slot| slot.as_deref())
+    }
+
+    #[inline]
+    fn find(&self, id: StreamId) -> Option<u32> {
+        match self.slots.get(self.last as usize) {
+            Some(Some(stream)) if stream.id == id => Some(self.last),
+            _ => self.index.get(&id).copied(),
+        }
     }
 }

@@ -120,11 +120,6 @@ pub enum ResetError {
     UnknownStream,
 }
 
-/// No such stream, or one whose half in question is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such stream")]
-pub struct UnknownStream;
-
 /// What the stream room holds and has done. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

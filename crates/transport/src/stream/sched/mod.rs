@@ -30,7 +30,10 @@ pub struct Priority {
 
 impl Default for Priority {
     fn default() -> Self {
-        Self { urgency: 3, incremental: false }
+        Self {
+            urgency: 3,
+            incremental: false,
+        }
     }
 }
 

@@ -26,9 +26,18 @@ impl StreamSchedulerFactory for BuiltIn {
 
 /// To add a scheduler, add its line here.
 const BUILT_IN: [BuiltIn; 3] = [
-    BuiltIn { name: ByPriority::NAME, build: || Box::new(ByPriority::default()) },
-    BuiltIn { name: RoundRobin::NAME, build: || Box::new(RoundRobin::default()) },
-    BuiltIn { name: Fifo::NAME, build: || Box::new(Fifo::default()) },
+    BuiltIn {
+        name: ByPriority::NAME,
+        build: || Box::new(ByPriority::default()),
+    },
+    BuiltIn {
+        name: RoundRobin::NAME,
+        build: || Box::new(RoundRobin::default()),
+    },
+    BuiltIn {
+        name: Fifo::NAME,
+        build: || Box::new(Fifo::default()),
+    },
 ];
 
 /// The scheduler used when none is chosen: `priority`.

@@ -55,7 +55,11 @@ impl Ring {
         if self.contains(id) {
             return;
         }
-        let node = Node { id, previous: NONE, next: NONE };
+        let node = Node {
+            id,
+            previous: NONE,
+            next: NONE,
+        };
         let at = match self.nodes.get_mut(self.free as usize) {
             Some(free) => {
                 let at = self.free;
@@ -75,7 +79,9 @@ impl Ring {
 
     /// Gives up its turn. Does nothing when not queued.
     pub(super) fn remove(&mut self, id: StreamId) -> bool {
-        let Some(at) = self.index.remove(&id) else { return false };
+        let Some(at) = self.index.remove(&id) else {
+            return false;
+        };
         self.unlink(at);
         if let Some(node) = self.nodes.get_mut(at as usize) {
             node.next = self.free;
@@ -111,7 +117,9 @@ impl Ring {
     }
 
     fn unlink(&mut self, at: u32) {
-        let Some(&Node { previous, next, .. }) = self.node(at) else { return };
+        let Some(&Node { previous, next, .. }) = self.node(at) else {
+            return;
+        };
         match self.nodes.get_mut(previous as usize) {
             Some(before) => before.next = next,
             None => self.head = next,

@@ -1,0 +1,156 @@
+//! A fixed piece of a stream's offsets: bytes, and which of them have arrived.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+/// Bytes per block: blocks lie at multiples of this.
+pub(super) const BLOCK: usize = 4096;
+
+const WORDS: usize = BLOCK / 64;
+
+/// One bit per byte of a block. The 12.5 % that reassembly costs at most.
+#[derive(Clone, Debug)]
+pub(super) struct Bits([u64; WORDS]);
+
+impl Default for Bits {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
+
+/// The words that `start..end` touches, each with the mask of the bits inside.
+fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = end.min(BLOCK);
+    let last = end.div_ceil(64);
+    (start / 64..last).map(move |word| {
+        let from = start.saturating_sub(word * 64).min(63);
+        let to = (end - word * 64).min(64);
+        (word, (u64::MAX << from) & (u64::MAX >> (64 - to)))
+    })
+}
+
+impl Bits {
+    /// Sets `start..end`; how many were not set.
+    pub(super) fn set(&mut self, start: usize, end: usize) -> u64 {
+        let mut fresh = 0;
+        if start < end {
+            for (word, mask) in words(start, end) {
+                if let Some(bits) = self.0.get_mut(word) {
+                    fresh += u64::from((mask & !*bits).count_ones());
+                    *bits |= mask;
+                }
+            }
+        }
+        fresh
+    }
+
+    pub(super) fn clear(&mut self, start: usize, end: usize) {
+        if start < end {
+            for (word, mask) in words(start, end) {
+                if let Some(bits) = self.0.get_mut(word) {
+                    *bits &= !mask;
+                }
+            }
+        }
+    }
+
+    /// How many of `start..end` are set.
+    pub(super) fn count(&self, start: usize, end: usize) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        words(start, end)
+            .filter_map(|(word, mask)| Some((self.0.get(word)? & mask).count_ones()))
+            .map(u64::from)
+            .sum()
+    }
+
+    /// The first position from `start` on whose bit is `wanted`, or [`BLOCK`].
+    pub(super) fn find(&self, start: usize, wanted: bool) -> usize {
+        if start >= BLOCK {
+            return BLOCK;
+        }
+        let mut mask = u64::MAX << (start % 64);
+        for (word, bits) in self.0.iter().enumerate().skip(start / 64) {
+            let hits = mask & if wanted { *bits } else { !*bits };
+            if hits != 0 {
+                return word * 64 + hits.trailing_zeros() as usize;
+            }
+            mask = u64::MAX;
+        }
+        BLOCK
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+}
+
+/// Bytes of one block.
+#[derive(Debug, Default)]
+pub(super) struct Block {
+    /// Bytes from position `taken` on; empty until something is copied in.
+    data: BytesMut,
+    /// Positions below were handed out.
+    taken: usize,
+    /// Positions that have arrived.
+    pub(super) received: Bits,
+    /// In unordered mode: positions held in `data` that the application has not got.
+    pub(super) pending: Option<Box<Bits>>,
+}
+
+impl Block {
+    /// Copies `bytes` to position `at`; how many of them had not arrived before.
+    pub(super) fn fill(&mut self, at: usize, bytes: &[u8]) -> u64 {
+        if self.data.is_empty() {
+            self.data = BytesMut::zeroed(BLOCK);
+            self.taken = 0;
+        }
+        let from = at.saturating_sub(self.taken);
+        if let Some(room) = self.data.get_mut(from..from + bytes.len()) {
+            room.copy_from_slice(bytes);
+        } else {
+            debug_assert!(false, "fill below what was taken");
+        }
+        self.received.set(at, at + bytes.len())
+    }
+
+    /// Hands out `len` bytes from position `at` without copying; everything before is let go.
+    pub(super) fn take(&mut self, at: usize, len: usize) -> Bytes {
+        let skip = at.saturating_sub(self.taken).min(self.data.len());
+        let len = len.min(self.data.len() - skip);
+        self.taken += skip + len;
+        if skip == 0 && len == self.data.len() {
+            return std::mem::take(&mut self.data).freeze();
+        }
+        self.data.advance(skip);
+        self.data.split_to(len).freeze()
+    }
+
+    /// Copies out `len` pending bytes from position `at`; the memory goes when none is left.
+    pub(super) fn take_pending(&mut self, at: usize, len: usize) -> Bytes {
+        let from = at.saturating_sub(self.taken);
+        let bytes = self
+            .data
+            .get(from..from + len)
+            .map_or_else(Bytes::new, Bytes::copy_from_slice);
+        if let Some(pending) = &mut self.pending {
+            pending.clear(at, at + len);
+            if pending.is_empty() {
+                self.pending = None;
+                self.data = BytesMut::new();
+                self.taken = 0;
+            }
+        }
+        bytes
+    }
+
+    /// Bytes of memory held, the block itself included.
+    pub(super) fn memory(&self) -> usize {
+        let pending = if self.pending.is_some() {
+            size_of::<Bits>()
+        } else {
+            0
+        };
+        size_of::<Self>() + self.data.len() + pending
+    }
+}

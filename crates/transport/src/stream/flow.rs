@@ -1,0 +1,213 @@
+//! Flow control of the connection and of each stream. RFC 9000 s4.
+
+use std::time::Duration;
+
+use crate::{config::WindowConfig, time::Instant};
+
+/// Round trips shorter than this count as this long: below, what keeps an application from
+/// reading is the operating system's scheduling, not the network.
+const SHORTEST_TUNING_RTT: Duration = Duration::from_millis(2);
+
+/// The largest value a limit can have on the wire.
+const MAX_LIMIT: u64 = (1 << 62) - 1;
+
+/// What the peer may send: a window that grows with the speed at which the application reads.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiveWindow {
+    /// Offset (or sum of offsets) the peer may reach.
+    granted: u64,
+    /// Bytes the application took, or that were discarded.
+    consumed: u64,
+    /// Bytes offered beyond what was consumed.
+    window: u64,
+    max_window: u64,
+    /// When measuring began, and what was consumed then.
+    mark: Option<(Instant, u64)>,
+}
+
+impl ReceiveWindow {
+    pub(crate) fn new(config: WindowConfig) -> Self {
+        let window = config.initial.min(MAX_LIMIT);
+        Self {
+            granted: window,
+            consumed: 0,
+            window,
+            max_window: config.max.clamp(window, MAX_LIMIT),
+            mark: None,
+        }
+    }
+
+    pub(crate) fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    pub(crate) fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// The application took (or nobody wants) `bytes` more.
+    pub(crate) fn consume(&mut self, bytes: u64) {
+        self.consumed = self.consumed.saturating_add(bytes);
+    }
+
+    /// Whether half of the window was consumed since the last grant, so that a new one is due.
+    pub(crate) fn wants_grant(&self) -> bool {
+        self.next_grant().saturating_sub(self.granted) >= (self.window / 2).max(1)
+    }
+
+    /// Raises the limit to what may be offered now and returns it.
+    pub(crate) fn grant(&mut self) -> u64 {
+        self.granted = self.granted.max(self.next_grant());
+        self.granted
+    }
+
+    /// Called as data arrives. Doubles the window when half of it was read within one round trip,
+    /// so that in the end it holds at least two bandwidth-delay products.
+    ///
+    /// Measured at arrivals, not at reads: a slow reader whose window is full must not look fast.
+    pub(crate) fn tune(&mut self, now: Instant, rtt: Duration) -> bool {
+        let Some((since, consumed)) = self.mark else {
+            self.mark = Some((now, self.consumed));
+            return false;
+        };
+        if self.consumed.saturating_sub(consumed) < self.window / 2 {
+            return false;
+        }
+        self.mark = Some((now, self.consumed));
+        let fast = now.saturating_since(since) <= rtt.max(SHORTEST_TUNING_RTT);
+        if !fast || self.window >= self.max_window {
+            return false;
+        }
+        self.window = self.window.saturating_mul(2).min(self.max_window);
+        true
+    }
+
+    /// Makes the window at least `bytes`, as far as the configuration lets.
+    pub(crate) fn raise_window(&mut self, bytes: u64) {
+        self.window = self.window.max(bytes.min(self.max_window));
+    }
+
+    fn next_grant(&self) -> u64 {
+        self.consumed.saturating_add(self.window).min(MAX_LIMIT)
+    }
+}
+
+/// What we may send, and what we told the peer about being held back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SendCredit {
+    /// The peer's limit.
+    pub(crate) max: u64,
+    /// How much of it is used.
+    pub(crate) used: u64,
+    /// The limit that the last *_BLOCKED frame named, plus one; 0: none yet.
+    reported: u64,
+}
+
+impl SendCredit {
+    pub(crate) fn available(&self) -> u64 {
+        self.max.saturating_sub(self.used)
+    }
+
+    /// Takes a new limit; whether it is higher.
+    pub(crate) fn raise(&mut self, max: u64) -> bool {
+        let higher = max > self.max;
+        self.max = self.max.max(max);
+        higher
+    }
+
+    /// Whether a *_BLOCKED frame is due: once per limit. RFC 9000 s4.1.
+    pub(crate) fn should_report(&self) -> bool {
+        self.available() == 0 && self.reported <= self.max
+    }
+
+    /// A *_BLOCKED frame names the current limit.
+    pub(crate) fn on_reported(&mut self) {
+        self.reported = self.max.saturating_add(1);
+    }
+
+    /// The *_BLOCKED frame was lost; it is due again if it still holds.
+    pub(crate) fn on_report_lost(&mut self) {
+        self.reported = 0;
+    }
+
+    /// Back to no limit known and nothing sent.
+    pub(crate) fn rewind(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn grants_when_half_is_consumed() {
+        let mut window = ReceiveWindow::new(WindowConfig::fixed(100));
+        window.consume(49);
+        assert!(!window.wants_grant());
+        window.consume(1);
+        assert!(window.wants_grant());
+        assert_eq!(window.grant(), 150);
+        assert!(!window.wants_grant());
+    }
+
+    #[test]
+    fn fast_reader_doubles_up_to_the_maximum() {
+        let rtt = Duration::from_millis(100);
+        let mut window = ReceiveWindow::new(WindowConfig {
+            initial: 100,
+            max: 350,
+        });
+        assert!(!window.tune(at(0), rtt));
+        window.consume(50);
+        assert!(window.tune(at(99), rtt));
+        assert_eq!(window.window(), 200);
+        // The wider window is offered at once.
+        assert!(window.wants_grant());
+        assert_eq!(window.grant(), 250);
+        window.consume(100);
+        assert!(window.tune(at(150), rtt));
+        assert_eq!(window.window(), 350);
+        window.consume(175);
+        assert!(!window.tune(at(160), rtt));
+    }
+
+    #[test]
+    fn slow_reader_keeps_its_window() {
+        let rtt = Duration::from_millis(100);
+        let mut window = ReceiveWindow::new(WindowConfig {
+            initial: 100,
+            max: 1000,
+        });
+        window.tune(at(0), rtt);
+        for round in 1..10 {
+            window.consume(50);
+            assert!(!window.tune(at(round * 101), rtt));
+        }
+        assert_eq!(window.window(), 100);
+    }
+
+    #[test]
+    fn blocked_is_reported_once_per_limit() {
+        let mut credit = SendCredit {
+            max: 10,
+            ..SendCredit::default()
+        };
+        assert!(!credit.should_report());
+        credit.used = 10;
+        assert!(credit.should_report());
+        credit.on_reported();
+        assert!(!credit.should_report());
+        credit.on_report_lost();
+        assert!(credit.should_report());
+        credit.on_reported();
+        assert!(!credit.raise(10));
+        assert!(credit.raise(12));
+        credit.used = 12;
+        assert!(credit.should_report());
+    }
+}

@@ -1,0 +1,256 @@
+//! The network's side of [`StreamSet`]: one method per frame type.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{
+    StreamEvent, StreamSet,
+    limits::{MAX_STREAM_COUNT, Touched},
+    recv::{Extent, ResetFrame},
+    table::due,
+};
+use crate::{
+    error::TransportError,
+    time::Instant,
+    units::{Dir, StreamId},
+    wire,
+};
+
+/// Slices of receive buffers that all streams of a connection may hold while the application does
+/// not read. Each pins a whole buffer.
+const MAX_BORROWED: usize = 256;
+
+/// As many of them may be short. Longer ones are worth their buffer.
+const MAX_BORROWED_SHORT: usize = 32;
+const SHORT_BYTES: usize = 512;
+
+mod frame_type {
+    pub(super) const RESET_STREAM: u64 = 0x04;
+    pub(super) const STOP_SENDING: u64 = 0x05;
+    pub(super) const STREAM: u64 = 0x08;
+    pub(super) const MAX_STREAM_DATA: u64 = 0x11;
+    pub(super) const MAX_STREAMS: u64 = 0x12;
+    pub(super) const STREAM_DATA_BLOCKED: u64 = 0x15;
+    pub(super) const STREAMS_BLOCKED: u64 = 0x16;
+    pub(super) const RESET_STREAM_AT: u64 = 0x24;
+}
+
+impl StreamSet {
+    /// A STREAM frame; `data` is its payload as a slice of the receive buffer, `rtt` the smoothed
+    /// round-trip time. RFC 9000 s19.8.
+    pub fn on_stream(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        frame: &wire::Stream<'_>,
+        data: Bytes,
+    ) -> Result<(), TransportError> {
+        debug_assert_eq!(frame.data.len(), data.len());
+        let extent = Extent {
+            offset: frame.offset,
+            len: data.len() as u64,
+            fin: frame.fin,
+        };
+        self.receive(now, rtt, frame.id, extent, data)
+            .map_err(|error| error.in_frame(frame_type::STREAM))
+    }
+
+    /// A RESET_STREAM frame. RFC 9000 s19.4.
+    pub fn on_reset_stream(&mut self, frame: &wire::ResetStream) -> Result<(), TransportError> {
+        let reset = ResetFrame {
+            code: frame.code,
+            final_size: frame.final_size,
+            reliable_size: None,
+        };
+        self.receive_reset(frame.id, reset)
+            .map_err(|error| error.in_frame(frame_type::RESET_STREAM))
+    }
+
+    /// A RESET_STREAM_AT frame. Draft -10 s3.
+    pub fn on_reset_stream_at(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        final_size: u64,
+        reliable_size: u64,
+    ) -> Result<(), TransportError> {
+        let reset = ResetFrame {
+            code,
+            final_size,
+            reliable_size: Some(reliable_size),
+        };
+        self.receive_reset(id, reset)
+            .map_err(|error| error.in_frame(frame_type::RESET_STREAM_AT))
+    }
+
+    /// A STOP_SENDING frame: answered by RESET_STREAM with the same code. RFC 9000 s3.5, s19.5.
+    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+        self.touch(id, false)
+            .map_err(|error| error.in_frame(frame_type::STOP_SENDING))?;
+        let Some(send) = self
+            .table
+            .get_mut(id)
+            .and_then(|stream| stream.send.as_mut())
+        else {
+            return Ok(());
+        };
+        let was_reset = send.is_reset();
+        if let Some(released) = send.on_stop_sending(code) {
+            self.owe(id, due::RESET);
+            self.on_released(released);
+            self.refresh(id);
+            if !was_reset {
+                self.emit(StreamEvent::Stopped { id, code });
+            }
+        }
+        Ok(())
+    }
+
+    /// A MAX_DATA frame. RFC 9000 s19.9.
+    pub fn on_max_data(&mut self, max: u64) {
+        self.raise_max_data(max);
+    }
+
+    /// A MAX_STREAM_DATA frame. RFC 9000 s19.10.
+    pub fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), TransportError> {
+        self.touch(id, false)
+            .map_err(|error| error.in_frame(frame_type::MAX_STREAM_DATA))?;
+        let send = self
+            .table
+            .get_mut(id)
+            .and_then(|stream| stream.send.as_mut());
+        if send.is_some_and(|send| send.credit.raise(max)) {
+            self.wake_writer(id);
+            self.refresh(id);
+        }
+        Ok(())
+    }
+
+    /// A MAX_STREAMS frame. RFC 9000 s19.11.
+    pub fn on_max_streams(&mut self, dir: Dir, max: u64) -> Result<(), TransportError> {
+        if max > MAX_STREAM_COUNT {
+            let error = TransportError::frame_encoding("MAX_STREAMS above 2^60");
+            return Err(error.in_frame(frame_type::MAX_STREAMS + u64::from(dir == Dir::Uni)));
+        }
+        self.raise_max_streams(dir, max);
+        Ok(())
+    }
+
+    /// A DATA_BLOCKED frame. Our grants follow the application's reading, not the peer's wishes.
+    /// RFC 9000 s19.12.
+    pub fn on_data_blocked(&mut self, _limit: u64) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// A STREAM_DATA_BLOCKED frame. RFC 9000 s19.13.
+    pub fn on_stream_data_blocked(
+        &mut self,
+        id: StreamId,
+        _limit: u64,
+    ) -> Result<(), TransportError> {
+        self.touch(id, true)
+            .map_err(|error| error.in_frame(frame_type::STREAM_DATA_BLOCKED))
+    }
+
+    /// A STREAMS_BLOCKED frame. RFC 9000 s19.14.
+    pub fn on_streams_blocked(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
+        if limit > MAX_STREAM_COUNT {
+            let error = TransportError::frame_encoding("STREAMS_BLOCKED above 2^60");
+            return Err(error.in_frame(frame_type::STREAMS_BLOCKED + u64::from(dir == Dir::Uni)));
+        }
+        self.limits.remote_mut(dir).on_blocked();
+        Ok(())
+    }
+
+    /// Makes sure that a stream named by a frame has state, unless it is over. `receiving` tells
+    /// which half the frame is about, from our side.
+    #[inline]
+    fn touch(&mut self, id: StreamId, receiving: bool) -> Result<(), TransportError> {
+        if let Some(stream) = self.table.get_mut(id) {
+            let has_half = if receiving {
+                stream.recv.is_some()
+            } else {
+                stream.send.is_some()
+            };
+            if has_half {
+                return Ok(());
+            }
+        }
+        self.touch_unknown(id, receiving)
+    }
+
+    fn touch_unknown(&mut self, id: StreamId, receiving: bool) -> Result<(), TransportError> {
+        let dir = id.dir();
+        let opened_before = self.limits.remote(dir).opened;
+        if self.limits.touch(id, receiving)? == Touched::New {
+            self.create(id);
+        }
+        if self.limits.remote(dir).opened > opened_before {
+            self.events.opened(dir);
+        }
+        Ok(())
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        id: StreamId,
+        extent: Extent,
+        data: Bytes,
+    ) -> Result<(), TransportError> {
+        self.touch(id, true)?;
+        let Some(stream) = self.table.get_mut(id) else {
+            return Ok(());
+        };
+        let Some(recv) = &mut stream.recv else {
+            return Ok(());
+        };
+        let fresh = recv.check(extent)?;
+        if fresh > self.window.granted().saturating_sub(self.received) {
+            return Err(TransportError::flow_control("stream data beyond MAX_DATA"));
+        }
+        self.received += fresh;
+        if recv.window.tune(now, rtt) {
+            // One stream must be able to use its window.
+            self.window.raise_window(
+                recv.window
+                    .window()
+                    .saturating_add(recv.window.window() / 2),
+            );
+        }
+        self.window.tune(now, rtt);
+        let allowed = if data.len() < SHORT_BYTES {
+            MAX_BORROWED_SHORT
+        } else {
+            MAX_BORROWED
+        };
+        let readable = recv.on_data(extent, data, allowed.saturating_sub(self.borrowed));
+        if readable && !stream.readable_queued {
+            self.emit(StreamEvent::Readable(id));
+        }
+        self.settle_receiving(id);
+        Ok(())
+    }
+
+    fn receive_reset(&mut self, id: StreamId, frame: ResetFrame) -> Result<(), TransportError> {
+        self.touch(id, true)?;
+        let Some(stream) = self.table.get_mut(id) else {
+            return Ok(());
+        };
+        let Some(recv) = &mut stream.recv else {
+            return Ok(());
+        };
+        let fresh = recv.check_reset(frame)?;
+        if fresh > self.window.granted().saturating_sub(self.received) {
+            return Err(TransportError::flow_control("final size beyond MAX_DATA"));
+        }
+        self.received += fresh;
+        if recv.on_reset(frame) {
+            self.emit(StreamEvent::Readable(id));
+        }
+        self.settle_receiving(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,418 @@
+//! What [`StreamSet`] puts into packets, and what becomes of it.
+
+use super::{
+    StreamEvent, StreamSet,
+    send::{Demand, SendHalf},
+    table::due,
+};
+use crate::{
+    packet::{PacketWriter, Token},
+    units::{Dir, StreamId},
+    wire::{Frame, ResetStream},
+};
+
+/// A shorter piece of a longer run is not worth a frame's header; it waits for the next packet.
+const SHORTEST_PIECE_BYTES: usize = 32;
+
+impl StreamSet {
+    /// Whether flow-control, reset or stop frames wait.
+    pub fn has_control(&self) -> bool {
+        !self.control.is_empty()
+            || self.resend_max_data
+            || self.window.wants_grant()
+            || self.owes_data_blocked()
+            || [Dir::Bi, Dir::Uni].into_iter().any(|dir| {
+                self.limits.remote(dir).wants_grant() || self.limits.local(dir).should_report()
+            })
+    }
+
+    /// Writes waiting flow-control, reset and stop frames as far as they fit.
+    pub fn write_control(&mut self, packet: &mut PacketWriter<'_>) {
+        if self.resend_max_data || self.window.wants_grant() {
+            let max = self.window.grant();
+            self.resend_max_data = !packet.push(&Frame::MaxData(max));
+        }
+        if self.owes_data_blocked() && packet.push(&Frame::DataBlocked(self.credit.max)) {
+            self.credit.on_reported();
+        }
+        for dir in [Dir::Bi, Dir::Uni] {
+            let remote = self.limits.remote_mut(dir);
+            // Also before it is due, when the packet goes out anyway.
+            let wanted = remote.wants_grant() || (remote.can_grant() && !packet.is_empty());
+            if wanted
+                && packet.push(&Frame::MaxStreams {
+                    dir,
+                    max: remote.next_grant(),
+                })
+            {
+                remote.on_granted();
+            }
+            let local = self.limits.local_mut(dir);
+            if local.should_report()
+                && packet.push(&Frame::StreamsBlocked {
+                    dir,
+                    limit: local.max,
+                })
+            {
+                local.on_reported();
+            }
+        }
+        while let Some(id) = self.control.front().copied() {
+            if !self.write_stream_control(id, packet) {
+                return;
+            }
+            self.control.pop_front();
+        }
+        if std::mem::take(&mut self.control_overflowed) {
+            for id in self.table.ids() {
+                if self
+                    .table
+                    .get(id)
+                    .is_some_and(|stream| stream.due != 0 && !stream.in_control)
+                {
+                    self.owe(id, 0);
+                }
+            }
+        }
+    }
+
+    /// Whether some stream has data that may be sent.
+    pub fn has_data(&self) -> bool {
+        self.ready > 0
+    }
+
+    /// Writes STREAM frames until the packet is full or nothing may be sent.
+    pub fn write_data(&mut self, packet: &mut PacketWriter<'_>) {
+        // A scheduler that names streams which cannot send must not hold us here.
+        let mut fruitless = 2 * self.ready + 2;
+        while let Some(id) = self.scheduler.next() {
+            let before = packet.remaining();
+            if fruitless == 0 || !self.write_one(id, packet) {
+                return;
+            }
+            if packet.remaining() == before {
+                fruitless -= 1;
+            }
+        }
+        debug_assert_eq!(self.ready, 0, "the scheduler forgot a ready stream");
+    }
+
+    /// A frame's packet was acknowledged.
+    pub fn on_acked(&mut self, token: Token) {
+        match token {
+            Token::Stream {
+                id,
+                offset,
+                len,
+                fin,
+            } => {
+                let Some(stream) = self.table.get_mut(id) else {
+                    return;
+                };
+                let ready = stream.ready;
+                let Some(send) = &mut stream.send else { return };
+                if send.is_terminal() {
+                    return;
+                }
+                let released = send.on_acked(offset..offset.saturating_add(len.into()), fin);
+                let (delivered, terminal) = (send.is_delivered(), send.is_terminal());
+                if released > 0 {
+                    self.on_released(released);
+                }
+                if ready {
+                    self.refresh(id);
+                }
+                if delivered {
+                    self.emit(StreamEvent::Finished(id));
+                }
+                if terminal {
+                    self.free_if_over(id);
+                }
+            }
+            Token::ResetStream(id) => self.on_reset_acked(id, false),
+            Token::ResetStreamAt(id) => self.on_reset_acked(id, true),
+            _ => {}
+        }
+    }
+
+    /// A frame's packet is lost: what still matters of it is sent again.
+    pub fn on_lost(&mut self, token: Token) {
+        match token {
+            Token::Stream {
+                id,
+                offset,
+                len,
+                fin,
+            } => {
+                let Some(send) = self
+                    .table
+                    .get_mut(id)
+                    .and_then(|stream| stream.send.as_mut())
+                else {
+                    return;
+                };
+                send.on_lost(offset..offset.saturating_add(len.into()), fin);
+                self.refresh(id);
+            }
+            Token::ResetStream(id) | Token::ResetStreamAt(id) => self.owe(id, due::RESET),
+            Token::StopSending(id) => self.owe(id, due::STOP_SENDING),
+            Token::MaxStreamData(id) => self.owe(id, due::MAX_STREAM_DATA),
+            Token::StreamDataBlocked(id) => {
+                let send = self
+                    .table
+                    .get_mut(id)
+                    .and_then(|stream| stream.send.as_mut());
+                if let Some(send) = send {
+                    send.credit.on_report_lost();
+                    self.report_blocked_stream(id);
+                }
+            }
+            Token::MaxData => self.resend_max_data = true,
+            Token::DataBlocked => self.credit.on_report_lost(),
+            Token::MaxStreams(dir) => self.limits.remote_mut(dir).on_grant_lost(),
+            Token::StreamsBlocked(dir) => self.limits.local_mut(dir).on_report_lost(),
+            _ => {}
+        }
+    }
+
+    /// The server did not take what was sent in 0-RTT (or a Retry made it start afresh): all of it
+    /// is new again, from offset 0 on, within the limits of the next
+    /// [`StreamSet::set_peer_limits`]; until then the old limits hold. RFC 9001 s4.6.2.
+    pub fn on_zero_rtt_rejected(&mut self) {
+        self.replace_peer_limits = true;
+        self.credit.used = 0;
+        self.credit.on_report_lost();
+        for dir in [Dir::Bi, Dir::Uni] {
+            self.limits.local_mut(dir).on_report_lost();
+        }
+        for id in self.table.ids() {
+            let Some(stream) = self.table.get_mut(id) else {
+                continue;
+            };
+            let mut owed = 0;
+            if let Some(send) = &mut stream.send {
+                send.rewind();
+                if send.reset_to_send().is_some() {
+                    owed |= due::RESET;
+                }
+            }
+            if stream
+                .recv
+                .as_ref()
+                .is_some_and(|recv| recv.stop_to_send().is_some())
+            {
+                owed |= due::STOP_SENDING;
+            }
+            self.refresh(id);
+            if owed != 0 {
+                self.owe(id, owed);
+            }
+        }
+    }
+
+    /// Owes STREAM_DATA_BLOCKED if the application would write, all it wrote is sent, and the
+    /// peer's limit is what holds it back.
+    pub(super) fn report_blocked_stream(&mut self, id: StreamId) {
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        if stream.send.as_ref().is_some_and(is_held_back) {
+            self.owe(id, due::STREAM_DATA_BLOCKED);
+        }
+    }
+
+    fn owes_data_blocked(&self) -> bool {
+        !self.parked.is_empty() && self.credit.should_report()
+    }
+
+    /// Writes the frames that one stream owes. False when one did not fit.
+    fn write_stream_control(&mut self, id: StreamId, packet: &mut PacketWriter<'_>) -> bool {
+        let allowed = self.limits.is_allowed(id);
+        let Some(stream) = self.table.get_mut(id) else {
+            return true;
+        };
+        if !allowed {
+            // Keeps its bits; comes back when the peer lets us use the stream.
+            stream.in_control = false;
+            return true;
+        }
+        for bit in [
+            due::STOP_SENDING,
+            due::RESET,
+            due::MAX_STREAM_DATA,
+            due::STREAM_DATA_BLOCKED,
+        ] {
+            if stream.due & bit == 0 {
+                continue;
+            }
+            let frame = match bit {
+                due::STOP_SENDING => stream
+                    .recv
+                    .as_ref()
+                    .and_then(|recv| recv.stop_to_send())
+                    .map(|code| Frame::StopSending { id, code }),
+                due::RESET => stream.send.as_ref().and_then(|send| reset_frame(id, send)),
+                due::MAX_STREAM_DATA => {
+                    stream
+                        .recv
+                        .as_mut()
+                        .filter(|recv| recv.is_open())
+                        .map(|recv| Frame::MaxStreamData {
+                            id,
+                            max: recv.window.grant(),
+                        })
+                }
+                _ => stream
+                    .send
+                    .as_ref()
+                    .filter(|send| is_held_back(send))
+                    .map(|send| Frame::StreamDataBlocked {
+                        id,
+                        limit: send.credit.max,
+                    }),
+            };
+            if let Some(frame) = frame {
+                if !packet.push(&frame) {
+                    return false;
+                }
+                match (bit, &mut stream.send) {
+                    (due::STREAM_DATA_BLOCKED, Some(send)) => send.credit.on_reported(),
+                    (due::RESET, Some(send)) => send.on_reset_sent(),
+                    _ => {}
+                }
+            }
+            stream.due &= !bit;
+        }
+        stream.in_control = false;
+        true
+    }
+
+    /// Writes one STREAM frame. False when the packet is full.
+    fn write_one(&mut self, id: StreamId, packet: &mut PacketWriter<'_>) -> bool {
+        let credit = self.credit.available();
+        let stream = self.table.get_mut(id);
+        let next = stream
+            .and_then(|stream| stream.send.as_mut())
+            .and_then(|send| send.next_segment().map(|segment| (send, segment)));
+        let Some((send, segment)) = next else {
+            self.drop_from_scheduler(id);
+            return true;
+        };
+        let sendable = if segment.is_new {
+            segment.len.min(credit)
+        } else {
+            segment.len
+        };
+        if sendable == 0 && segment.len > 0 {
+            // Retransmissions of other streams need no credit.
+            self.refresh(id);
+            return true;
+        }
+        let room = packet.stream_room(id, segment.offset);
+        let wanted = usize::try_from(sendable).unwrap_or(usize::MAX);
+        if room == 0 || (room < SHORTEST_PIECE_BYTES && room < wanted) {
+            return false;
+        }
+        let len = room.min(wanted);
+        let fin = send.fin_at(segment.offset + len as u64);
+        let buffer = send.buffer();
+        let fill = |out: &mut [u8]| buffer.copy_to(segment.offset, out);
+        if !packet.push_stream(id, segment.offset, len, fin, fill) {
+            return false;
+        }
+        let len = len as u64;
+        let used = send.on_sent(segment, len, fin);
+        let held_back = is_held_back(send);
+        let demand = send.demand(credit > used);
+        self.credit.used += used;
+        if segment.is_new {
+            self.stats.sent_bytes += len;
+        } else {
+            self.stats.retransmitted_bytes += len;
+        }
+        self.scheduler.on_sent(id, len);
+        if demand != Demand::Now {
+            self.on_run_sent(id, held_back);
+        }
+        if credit == used && (used > 0 || demand != Demand::Now) {
+            self.park_all();
+        }
+        true
+    }
+
+    /// A stream has nothing more to send for now.
+    fn on_run_sent(&mut self, id: StreamId, held_back: bool) {
+        self.refresh(id);
+        if held_back {
+            self.owe(id, due::STREAM_DATA_BLOCKED);
+        }
+        // RESET_STREAM_AT waits until what it promises was sent.
+        let send = self.table.get(id).and_then(|stream| stream.send.as_ref());
+        if send.is_some_and(SendHalf::owes_first_reset) {
+            self.owe(id, due::RESET);
+        }
+    }
+
+    /// The connection's credit is used up: streams at the head of the schedule that need credit
+    /// step aside, so that [`StreamSet::has_data`] tells the truth.
+    fn park_all(&mut self) {
+        for _ in 0..self.ready {
+            let Some(id) = self.scheduler.next() else {
+                return;
+            };
+            self.refresh(id);
+            if self.table.get(id).is_some_and(|stream| stream.ready) {
+                return;
+            }
+        }
+    }
+
+    /// The scheduler names a stream that has nothing to send.
+    fn drop_from_scheduler(&mut self, id: StreamId) {
+        match self.table.get(id) {
+            Some(stream) if stream.ready => self.refresh(id),
+            _ => {
+                debug_assert!(false, "the scheduler named {id}, which is not ready");
+                self.scheduler.on_quiet(id);
+            }
+        }
+    }
+
+    fn on_reset_acked(&mut self, id: StreamId, at: bool) {
+        let Some(send) = self
+            .table
+            .get_mut(id)
+            .and_then(|stream| stream.send.as_mut())
+        else {
+            return;
+        };
+        send.on_reset_acked(at);
+        if send.is_terminal() {
+            self.refresh(id);
+            self.free_if_over(id);
+        }
+    }
+}
+
+/// Whether the peer's limit for the stream holds the application back, and the peer was not told.
+fn is_held_back(send: &SendHalf) -> bool {
+    send.wants_write && send.buffer().unsent() == send.buffer().end() && send.credit.should_report()
+}
+
+fn reset_frame(id: StreamId, send: &SendHalf) -> Option<Frame<'static>> {
+    let (reset, final_size) = send.reset_to_send()?;
+    let code = reset.code;
+    Some(match reset.reliable_size {
+        None => Frame::ResetStream(ResetStream {
+            id,
+            code,
+            final_size,
+        }),
+        Some(reliable_size) => Frame::ResetStreamAt {
+            id,
+            code,
+            final_size,
+            reliable_size,
+        },
+    })
+}
