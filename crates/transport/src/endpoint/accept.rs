@@ -76,7 +76,13 @@ impl Endpoint {
             rng: self.rng.fork(),
             validation_tokens: None,
         };
-        Ok((handle, Connection::new(params)))
+        match Connection::new(params) {
+            Ok(connection) => Ok((handle, connection)),
+            Err(error) => {
+                self.table.remove(handle, &mut self.routes);
+                Err(error.into())
+            }
+        }
     }
 
     /// Makes `incoming` a connection, with `config` or the endpoint's own server configuration.
@@ -129,7 +135,12 @@ impl Endpoint {
             rng: self.rng.fork(),
             validation_tokens: Some((token_sealer, server.validation_tokens)),
         };
-        let mut connection = Connection::new(params);
+        let Ok(mut connection) = Connection::new(params) else {
+            // A server's session starts later: nothing here can fail.
+            debug_assert!(false, "a server connection failed to start");
+            self.table.remove(handle, &mut self.routes);
+            return Err(AcceptError::Expired);
+        };
         connection.handle_datagram(now, incoming.meta, incoming.data);
         for (meta, data) in later {
             connection.handle_datagram(now, meta, data);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Abuse, ConnectionInfo, Event, Sink, SinkFactory};
-use crate::{time::Instant, units::Ecn};
+use crate::{time::Instant, units::Ecn, wire::Frame};
 
 /// Names of the frame counters, in the order of [`CounterSnapshot::frames_sent`].
 pub const FRAME_NAMES: [&str; 35] = [
@@ -82,6 +82,15 @@ const fn slot_of(frame_type: u64) -> usize {
         0x3e76 | 0x3e77 => 28,
         0x3e78..=0x3e7c => (frame_type - 0x3e78) as usize + 29,
         _ => FRAME_KINDS - 1,
+    }
+}
+
+/// Acknowledgements have more types than names: with timestamps, with ECN, of a path.
+fn slot(frame: &Frame<'_>) -> usize {
+    match frame {
+        Frame::Ack(ack) if ack.path.is_some() => PATH_ACK_SLOT,
+        Frame::Ack(_) => ACK_SLOT,
+        _ => slot_of(frame.frame_type()),
     }
 }
 
@@ -272,7 +281,7 @@ impl Sink for Counters {
             Event::StatelessResponse { .. } => add(&cells.stateless_responses, 1),
             Event::IncomingConnection { .. } => add(&cells.incoming_connections, 1),
             Event::PolicyDecision { .. } => add(&cells.policy_decisions, 1),
-            Event::FrameSent(frame) => count(&cells.frames_sent, slot_of(frame.frame_type())),
+            Event::FrameSent(frame) => count(&cells.frames_sent, slot(frame)),
             Event::StreamFrameSent { len, .. } => {
                 count(&cells.frames_sent, STREAM_SLOT);
                 add(&cells.stream_bytes_sent, len as u64);
@@ -282,9 +291,7 @@ impl Sink for Counters {
                 count(&cells.frames_sent, if path.is_some() { PATH_ACK_SLOT } else { ACK_SLOT });
             }
             Event::PaddingSent { .. } => count(&cells.frames_sent, PADDING_SLOT),
-            Event::FrameReceived(frame) => {
-                count(&cells.frames_received, slot_of(frame.frame_type()));
-            }
+            Event::FrameReceived(frame) => count(&cells.frames_received, slot(frame)),
             Event::Abuse { kind } => {
                 let place = Abuse::ALL.iter().position(|known| *known == kind);
                 count(&cells.abuse, place.unwrap_or(usize::MAX));

@@ -128,11 +128,11 @@ words! {
         /// Probe timeout.
         Pto => "pto",
         /// Idle timeout.
-        Idle => "idle",
+        Idle => "idle_timeout",
         /// Keep-alive.
         KeepAlive => "keep_alive",
         /// Handshake timeout.
-        Handshake => "handshake",
+        Handshake => "handshake_timeout",
         /// Closing or draining period.
         Close => "close",
         /// Delayed acknowledgement.
@@ -378,8 +378,8 @@ pub enum Event<'a> {
     StreamFrameSent { id: StreamId, offset: u64, len: usize, fin: bool },
     /// A CRYPTO frame was written.
     CryptoFrameSent { offset: u64, len: usize },
-    /// An ACK or PATH_ACK was written: `delay` raw, `len` encoded bytes.
-    AckFrameSent { path: Option<PathId>, largest: PacketNumber, delay: u64, len: usize },
+    /// An ACK or PATH_ACK was written: `delay` raw, `encoded` the whole frame.
+    AckFrameSent { path: Option<PathId>, largest: PacketNumber, delay: u64, encoded: &'a [u8] },
     /// PADDING of `len` bytes was written.
     PaddingSent { len: usize },
     /// A frame arrived in the packet last received.

@@ -8,7 +8,7 @@
 //! (`stats()`) are kept by their rooms and need no sink.
 //! Called by: every room (`observer.emit(now, || Event::...)`).
 //! Spec: draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events-13.
-//! To add a variant: an event is a variant of [`Event`] and an arm in `qlog.rs` and
+//! To add a variant: an event is a variant of [`Event`] and an arm in `qlog/events.rs` and
 //! `counters.rs`; a sink is one file here that implements [`Sink`] and [`SinkFactory`].
 //!
 //! Order: the frames of a packet that is being *sent* come before its [`Event::PacketSent`]
@@ -17,8 +17,6 @@
 
 mod counters;
 mod event;
-#[cfg(feature = "qlog")]
-mod json;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod sink;
