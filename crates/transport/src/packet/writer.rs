@@ -194,8 +194,11 @@ impl<'a> PacketWriter<'a> {
         self.tokens.push(Token::Ack { path: path.unwrap_or(PathId::ZERO), largest });
         self.flags.has_ack = true;
         self.stats.count(if path.is_some() { 0x3e } else { 0x02 });
-        let len = self.writer.len() - before;
-        self.observer.emit(self.now, || Event::AckFrameSent { path, largest, delay, len });
+        let writer = &self.writer;
+        self.observer.emit(self.now, || {
+            let encoded = writer.written().get(before..).unwrap_or(&[]);
+            Event::AckFrameSent { path, largest, delay, encoded }
+        });
         true
     }
 
@@ -214,6 +217,7 @@ impl<'a> PacketWriter<'a> {
         if bytes > 0 {
             self.writer.zeros(bytes);
             self.flags.in_flight = true;
+            self.observer.emit(self.now, || Event::PaddingSent { len: bytes });
         }
     }
 }

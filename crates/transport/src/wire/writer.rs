@@ -29,6 +29,12 @@ impl<'a> Writer<'a> {
         self.len
     }
 
+    /// What was written so far.
+    #[inline]
+    pub fn written(&self) -> &[u8] {
+        self.buf.get(..self.len).unwrap_or(&[])
+    }
+
     /// Whether nothing was written.
     #[inline]
     pub fn is_empty(&self) -> bool {
