@@ -234,7 +234,7 @@ macro_rules! event_new {
     ($($ty:ty { $($field:ident : $fty:ty),* $(,)? })*) => {$(
         impl $ty {
             /// All fields, in the order of the struct.
-            #[expect(clippy::too_many_arguments, reason = "events carry many plain numbers; only tests and recovery build them")]
+            #[allow(clippy::too_many_arguments, reason = "events carry many plain numbers; only tests and recovery build them")]
             pub fn new($($field: $fty),*) -> Self { Self { $($field),* } }
         }
     )*};

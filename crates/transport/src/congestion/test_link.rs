@@ -204,6 +204,12 @@ impl<C: CongestionController> Run<C> {
         self
     }
 
+    /// From here on the application sends at this rate only.
+    pub(super) fn limit_to(&mut self, rate: Rate) {
+        self.app_sent = 0;
+        self.source = Source::AtRate(rate, self.now);
+    }
+
     /// Measures from here on.
     pub(super) fn mark(&mut self) {
         self.mark = (self.now, self.delivered, self.lost);
@@ -285,7 +291,7 @@ impl<C: CongestionController> Run<C> {
     }
 
     fn send_packet(&mut self) {
-        let number = self.base + self.packets.len() as u64;
+        let number = self.next_number();
         let app_limited = self.app_limited_until != 0;
         if self.in_flight == 0 {
             if number > 0 && app_limited {
@@ -355,6 +361,11 @@ impl<C: CongestionController> Run<C> {
         let pass = tokens >= MTU as f64;
         self.tokens = (if pass { tokens - MTU as f64 } else { tokens }, self.now);
         pass
+    }
+
+    /// The number the next packet will bear.
+    pub(super) fn next_number(&self) -> u64 {
+        self.base + self.packets.len() as u64
     }
 
     fn get(&self, number: u64) -> Option<&Sent> {
@@ -429,7 +440,7 @@ impl<C: CongestionController> Run<C> {
             acked_packets: acked,
             largest_acked: newest,
             largest_acked_sent: packet.sent,
-            next_packet_number: self.base + self.packets.len() as u64,
+            next_packet_number: self.next_number(),
             has_rtt_sample: true,
             rtt: self.rtt,
             prior_in_flight,
@@ -520,7 +531,7 @@ impl<C: CongestionController> Run<C> {
     /// Nothing came back for long: everything outstanding is lost for good.
     fn probe_timeout(&mut self) {
         let prior = self.in_flight;
-        self.detect_losses(self.base + self.packets.len() as u64, prior, true);
+        self.detect_losses(self.next_number(), prior, true);
         self.arm_probe();
         if self.in_flight + MTU > self.controller.window() {
             self.send_packet();

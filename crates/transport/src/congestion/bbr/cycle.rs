@@ -98,36 +98,26 @@ impl Bbr {
         if !self.full_pipe.reached || self.adapt_long_term_model(sample) {
             return;
         }
-        match self.state {
-            State::ProbeDown => {
-                if !self.check_time_to_probe(sample.now) && self.is_time_to_cruise(sample) {
-                    self.start_probe_cruise();
-                }
+        let state = self.state;
+        match state {
+            State::ProbeDown | State::ProbeCruise if self.is_time_to_probe(sample.now) => {
+                self.start_probe_refill();
             }
-            State::ProbeCruise => {
-                self.check_time_to_probe(sample.now);
-            }
+            State::ProbeDown if self.is_time_to_cruise(sample) => self.start_probe_cruise(),
             State::ProbeRefill if self.rounds.started => {
                 self.cycle.probe_sample = true;
                 self.start_probe_up(sample);
             }
-            State::ProbeUp => {
-                if self.is_time_to_go_down(sample) {
-                    self.cycle.previous_too_high = false;
-                    self.start_probe_down(sample.now);
-                }
+            State::ProbeUp if self.is_time_to_go_down(sample) => {
+                self.cycle.previous_too_high = false;
+                self.start_probe_down(sample.now);
             }
             _ => {}
         }
     }
 
-    fn check_time_to_probe(&mut self, now: Instant) -> bool {
-        let waited = now > self.cycle.started + self.cycle.wait;
-        if waited || self.is_reno_coexistence_probe_time() {
-            self.start_probe_refill();
-            return true;
-        }
-        false
+    fn is_time_to_probe(&self, now: Instant) -> bool {
+        now > self.cycle.started + self.cycle.wait || self.is_reno_coexistence_probe_time()
     }
 
     /// Reno at this window would have recovered from its last halving by now. s5.3.3.5.3.
@@ -191,13 +181,13 @@ impl Bbr {
     }
 
     /// The bound rises by 1, 2, 4, ... datagrams per round.
-    fn raise_longterm_slope(&mut self) {
+    pub(super) fn raise_longterm_slope(&mut self) {
         let growth = 1u64 << self.cycle.up_rounds;
         self.cycle.up_rounds = (self.cycle.up_rounds + 1).min(30);
         self.cycle.up_acked_per_increment = (self.window / growth).max(self.mtu);
     }
 
-    fn probe_longterm_upward(&mut self, sample: &Sample) {
+    pub(super) fn probe_longterm_upward(&mut self, sample: &Sample) {
         if !self.cwnd_limited.recently() || self.window < self.inflight_longterm {
             return; // The bound is not in use.
         }

@@ -1,6 +1,6 @@
 //! Recovery periods, and taking back what a spurious one did. s5.5.11.
 
-use super::{super::SpuriousLossEvent, Bbr, model::UNBOUNDED, state::State};
+use super::{super::SpuriousLossEvent, Bbr, state::State};
 use crate::{time::Instant, units::Rate};
 
 /// The state that a loss ended.
@@ -108,6 +108,5 @@ impl Bbr {
             }
             _ => {}
         }
-        debug_assert!(self.inflight_longterm <= UNBOUNDED);
     }
 }
