@@ -134,6 +134,7 @@ pub(super) struct Cubic {
     window_use: WindowUse,
     /// Since when the application, not the window, has been the limit.
     unused_since: Option<Instant>,
+    last_ack: Option<Instant>,
     before: Option<Before>,
 }
 
@@ -151,6 +152,7 @@ impl Cubic {
             recovery_start: None,
             window_use: WindowUse::new(config.growth_use),
             unused_since: None,
+            last_ack: None,
             before: None,
         }
     }
@@ -259,6 +261,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_ack(&mut self, event: &AckEvent) {
+        self.last_ack = Some(event.now);
         if self.in_recovery(event.largest_acked_sent) {
             return;
         }
@@ -315,7 +318,9 @@ impl CongestionController for Cubic {
     }
 
     fn on_restart_from_idle(&mut self, now: Instant) {
-        self.unused_since.get_or_insert(now);
+        // Nothing in flight: the pause began at the last ACK.
+        self.unused_since
+            .get_or_insert(self.last_ack.unwrap_or(now));
     }
 
     fn window(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! What loss and CE marks do to the model. s5.5.10.
 
 use super::{
-    super::{LossEvent, LostPacket},
+    super::{EcnEvent, LossEvent, LostPacket},
     Bbr,
     model::{Sample, UNBOUNDED},
     state::State,
@@ -69,7 +69,7 @@ impl Bbr {
         let mut lost = event.lost.saturating_sub(event.lost_bytes);
         for packet in event.packets {
             lost = lost.saturating_add(packet.bytes);
-            self.note_loss(event.now);
+            self.note_loss(event.now, packet.sent);
             let expected = self.signals.last_lost.and_then(|last| last.checked_add(1));
             if expected != Some(packet.packet_number) {
                 self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
@@ -113,34 +113,32 @@ impl Bbr {
         }
     }
 
-    fn note_loss(&mut self, now: Instant) {
+    fn note_loss(&mut self, now: Instant, sent: Instant) {
         if !self.signals.loss_in_round {
             self.signals.round_delivered = self.delivered;
         }
-        if !self.recovery.is_open() {
+        if self.recovery.begins_episode(sent) {
             self.save_state_upon_loss();
         }
-        self.recovery.on_loss(now);
+        self.recovery.on_loss(now, sent);
         self.signals.loss_in_round = true;
     }
 
     /// CE marks are congestion like loss; the draft leaves the response open. A round with marks
     /// lowers the short-term bounds, and a probe with more marks than the loss threshold went too
     /// high.
-    pub(super) fn handle_marks(&mut self, now: Instant, packets: u64, in_flight: u64) {
-        if packets == 0 {
+    pub(super) fn handle_marks(&mut self, event: &EcnEvent) {
+        if event.ce_packets == 0 {
             return;
         }
-        self.note_loss(now);
+        self.note_loss(event.now, event.largest_acked_sent);
+        self.undo.marked = true;
         self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
-        self.signals.marked = self
-            .signals
-            .marked
-            .saturating_add(packets.saturating_mul(self.mtu));
-        if self.cycle.probe_sample && self.is_too_high(self.signals.marked, in_flight) {
-            self.handle_inflight_too_high(now, in_flight, false);
-            // A mark is never spurious.
-            self.undo.returns = Returns::Nowhere;
+        let marked = event.ce_packets.saturating_mul(self.mtu);
+        self.signals.marked = self.signals.marked.saturating_add(marked);
+        let too_high = self.is_too_high(self.signals.marked, event.bytes_in_flight);
+        if self.cycle.probe_sample && too_high {
+            self.handle_inflight_too_high(event.now, event.bytes_in_flight, false);
         }
     }
 

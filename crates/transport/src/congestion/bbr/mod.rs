@@ -215,7 +215,7 @@ impl CongestionController for Bbr {
     }
 
     fn on_ecn(&mut self, event: &EcnEvent) {
-        self.handle_marks(event.now, event.ce_packets, event.bytes_in_flight);
+        self.handle_marks(event);
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLossEvent) {

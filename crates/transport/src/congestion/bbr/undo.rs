@@ -13,9 +13,11 @@ pub(super) enum Returns {
     ToProbeUp,
 }
 
-/// Bounds from before the recovery period.
+/// Bounds from before the loss episode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo {
+    /// CE marks are never spurious: an episode with any stands.
+    pub(super) marked: bool,
     pub(super) returns: Returns,
     bw_shortterm: Rate,
     inflight_shortterm: u64,
@@ -25,6 +27,7 @@ pub(super) struct Undo {
 impl Default for Undo {
     fn default() -> Self {
         Self {
+            marked: false,
             returns: Returns::Nowhere,
             bw_shortterm: Rate::ZERO,
             inflight_shortterm: 0,
@@ -33,13 +36,17 @@ impl Default for Undo {
     }
 }
 
-/// From a loss until a packet is acknowledged that left after the last loss was seen.
+/// Loss recovery and the loss episodes in it.
+///
+/// Recovery lasts from a loss until a packet is acknowledged that left after the last loss was
+/// seen. An episode is what a spurious-loss report speaks of: the losses of packets that left
+/// before its first loss was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recovery {
     /// When the last loss was seen, while recovery lasts.
     until: Option<Instant>,
-    /// End of the period before.
-    previous: Option<Instant>,
+    episode: Option<Instant>,
+    previous_episode: Option<Instant>,
 }
 
 impl Recovery {
@@ -47,31 +54,31 @@ impl Recovery {
         self.until.is_some()
     }
 
-    pub(super) fn on_loss(&mut self, now: Instant) {
+    /// Whether the loss of a packet that left then begins an episode.
+    pub(super) fn begins_episode(&self, sent: Instant) -> bool {
+        self.episode.is_none_or(|start| sent > start)
+    }
+
+    pub(super) fn on_loss(&mut self, now: Instant, sent: Instant) {
+        if self.begins_episode(sent) {
+            self.previous_episode = self.episode.replace(now);
+        }
         self.until = Some(now);
     }
 
-    /// Returns whether the acknowledgement ended the period.
+    /// Returns whether the acknowledgement ended recovery.
     pub(super) fn on_ack(&mut self, sent: Instant) -> bool {
-        match self.until {
-            Some(until) if sent > until => {
-                self.previous = self.until.take();
-                true
-            }
-            _ => false,
+        let over = self.until.is_some_and(|until| sent > until);
+        if over {
+            self.until = None;
         }
+        over
     }
 
-    /// Whether a packet that left then can belong to the newest period. The one that is over
-    /// counts while no other has begun.
+    /// Whether a packet that left then belongs to the newest episode.
     fn covers(&self, sent: Instant) -> bool {
-        match (self.until, self.previous) {
-            (Some(until), previous) => {
-                sent <= until && previous.is_none_or(|previous| sent > previous)
-            }
-            (None, Some(previous)) => sent <= previous,
-            (None, None) => false,
-        }
+        self.episode.is_some_and(|start| sent <= start)
+            && self.previous_episode.is_none_or(|previous| sent > previous)
     }
 }
 
@@ -79,6 +86,7 @@ impl Bbr {
     pub(super) fn save_state_upon_loss(&mut self) {
         self.save_window();
         self.undo = Undo {
+            marked: false,
             returns: Returns::Nowhere,
             bw_shortterm: self.bw_shortterm,
             inflight_shortterm: self.inflight_shortterm,
@@ -87,7 +95,8 @@ impl Bbr {
     }
 
     pub(super) fn handle_spurious_loss(&mut self, event: &SpuriousLossEvent) {
-        if !event.episode_spurious || !self.recovery.covers(event.sent) {
+        let whole = event.episode_spurious && self.recovery.covers(event.sent);
+        if !whole || self.undo.marked {
             return;
         }
         self.restore_window();

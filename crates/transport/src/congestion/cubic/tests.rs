@@ -217,6 +217,16 @@ fn pauses_of_the_application_do_not_count() {
 }
 
 #[test]
+fn idleness_does_not_count() {
+    let mut cc = controller(1_000);
+    lose(&mut cc, 0.0, 1.0, false);
+    cc.on_ack(&ack(1.9, 2.0, MTU, 100));
+    cc.on_restart_from_idle(at(50.0));
+    cc.on_ack(&ack(50.0, 50.1, MTU, 100));
+    assert!(packets(&cc) < 701.0, "{}", packets(&cc));
+}
+
+#[test]
 fn growth_from_two_thirds_of_the_window_suits_bursts() {
     for (growth_use, grows) in [(1.0, false), (0.66, true)] {
         let config = CubicConfig {
