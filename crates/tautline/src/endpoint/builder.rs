@@ -1,0 +1,248 @@
+//! Making endpoints.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tautline_transport::{
+    config::{ClientConfig, EndpointConfig, ServerConfig},
+    endpoint as transport,
+    rng::Rng,
+};
+
+use super::{Endpoint, EndpointShared, Hub};
+use crate::{
+    clock::Clock,
+    error::BindError,
+    shard::{Driver, Shard, Steering},
+    socket::{BindOptions, BoundSocket},
+};
+
+/// More shards than this help nobody.
+const MAX_SHARDS: usize = 1_024;
+/// Connection IDs carry the shard number and still 6 random bytes.
+const MIN_SHARDED_CID_BYTES: usize = 8;
+
+/// Chooses how an [`Endpoint`] is made.
+///
+/// ```no_run
+/// # async fn f(config: tautline::ServerConfig) -> Result<(), tautline::BindError> {
+/// let endpoint = tautline::Endpoint::builder()
+///     .server(config)
+///     .shards(4)
+///     .bind("[::]:4433".parse().unwrap())?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before `bind`"]
+pub struct EndpointBuilder {
+    server: Option<ServerConfig>,
+    client: Option<ClientConfig>,
+    config: EndpointConfig,
+    shards: usize,
+    own_threads: bool,
+    kernel_steering: bool,
+    socket_buffer_bytes: usize,
+}
+
+impl EndpointBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            server: None,
+            client: None,
+            config: EndpointConfig::default(),
+            shards: 1,
+            own_threads: false,
+            kernel_steering: true,
+            socket_buffer_bytes: BindOptions::default().buffer_bytes,
+        }
+    }
+
+    /// Accepts connections.
+    pub fn server(mut self, config: ServerConfig) -> Self {
+        self.server = Some(config);
+        self
+    }
+
+    /// How to connect; see [`Endpoint::set_default_client_config`].
+    pub fn client(mut self, config: ClientConfig) -> Self {
+        self.client = Some(config);
+        self
+    }
+
+    /// Versions, connection IDs, keys of tokens and resets.
+    pub fn config(mut self, config: EndpointConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Splits the endpoint into `shards` sockets on one port (SO_REUSEPORT), each with a thread
+    /// of its own. Default 1: a task of the current runtime.
+    ///
+    /// A connection belongs to one shard for its life. Connection IDs carry the shard's number,
+    /// so that packets find their shard even after the client's address changed.
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = shards.clamp(1, MAX_SHARDS);
+        self
+    }
+
+    /// Runs even a single shard on a thread of its own, away from the application's tasks.
+    pub fn own_threads(mut self, own_threads: bool) -> Self {
+        self.own_threads = own_threads;
+        self
+    }
+
+    /// Whether the kernel may read connection IDs to find the right shard. Default on. Off, or
+    /// where the kernel cannot, shards hand packets to each other.
+    pub fn kernel_steering(mut self, kernel_steering: bool) -> Self {
+        self.kernel_steering = kernel_steering;
+        self
+    }
+
+    /// Kernel buffers to ask for, in bytes and each direction. Default 7 MiB.
+    pub fn socket_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.socket_buffer_bytes = bytes;
+        self
+    }
+
+    /// Binds `addr` and starts the driver.
+    ///
+    /// # Errors
+    /// When the address cannot be bound, or outside of a tokio runtime.
+    pub fn bind(self, addr: SocketAddr) -> Result<Endpoint, BindError> {
+        let options =
+            BindOptions { reuse_port: self.shards > 1, buffer_bytes: self.socket_buffer_bytes };
+        let first = BoundSocket::bind(addr, options)?;
+        // With port 0 the first socket decides.
+        let addr = SocketAddr::new(addr.ip(), first.local_addr().port());
+        let mut sockets = vec![first];
+        for _ in 1..self.shards {
+            sockets.push(BoundSocket::bind(addr, options)?);
+        }
+        if self.kernel_steering && sockets.len() > 1 {
+            // Best effort: without it, shards hand packets over.
+            let _ = sockets.first().map(|socket| socket.steer(sockets.len() as u16));
+        }
+        self.start(sockets)
+    }
+
+    /// Starts on a socket that the application bound. One shard only.
+    ///
+    /// # Errors
+    /// When the socket cannot be set up, or outside of a tokio runtime.
+    pub fn on_socket(mut self, socket: std::net::UdpSocket) -> Result<Endpoint, BindError> {
+        self.shards = 1;
+        let bytes = self.socket_buffer_bytes;
+        let socket = BoundSocket::adopt(socket, bytes).map_err(BindError::Setup)?;
+        self.start(vec![socket])
+    }
+
+    fn start(mut self, sockets: Vec<BoundSocket>) -> Result<Endpoint, BindError> {
+        let own_threads = self.own_threads || sockets.len() > 1;
+        if !own_threads && tokio::runtime::Handle::try_current().is_err() {
+            return Err(BindError::NoRuntime);
+        }
+        let Some(first) = sockets.first() else {
+            return Err(BindError::Setup(io::ErrorKind::InvalidInput.into()));
+        };
+        let shared = Arc::new(EndpointShared {
+            client: Mutex::new(self.client.take()),
+            local: Mutex::new(first.local_addr()),
+            buffers: Mutex::new(first.buffers),
+            buffer_bytes: self.socket_buffer_bytes,
+        });
+        if self.server.is_none() {
+            sockets.iter().for_each(BoundSocket::report_errors);
+        }
+        let steering = self.share_keys(sockets.len()).map_err(BindError::Setup)?;
+        let clock = Clock::start();
+        let endpoints = self.transports(sockets.len()).map_err(BindError::Setup)?;
+        let hub = Arc::new_cyclic(|hub: &Weak<Hub>| {
+            let shards = (0..).zip(endpoints);
+            let shards = shards.map(|(index, endpoint)| {
+                Arc::new(Shard::new(index, clock, Weak::clone(hub), endpoint))
+            });
+            Hub::new(shards.collect())
+        });
+        // Before the drivers run: without a handle they would end at once.
+        let endpoint = Endpoint::from_parts(Arc::clone(&hub), shared);
+        for (shard, socket) in hub.shards().iter().zip(sockets) {
+            let parts = (Arc::clone(shard), Arc::clone(&hub), socket, steering);
+            if own_threads { spawn_thread(parts) } else { spawn_task(parts) }
+                .map_err(BindError::Setup)?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Shards must agree on the keys of tokens and resets, and on the length of IDs.
+    fn share_keys(&mut self, shards: usize) -> io::Result<Option<Steering>> {
+        if shards < 2 {
+            return Ok(None);
+        }
+        let config = &mut self.config;
+        config.connection_id_length = config.connection_id_length.max(MIN_SHARDED_CID_BYTES);
+        let mut rng = entropy()?;
+        config.token_key.get_or_insert_with(|| rng.array());
+        config.stateless_reset_key.get_or_insert_with(|| rng.array());
+        Ok(Some(Steering { shards: shards as u16, cid_len: config.connection_id_length }))
+    }
+
+    fn transports(&self, shards: usize) -> io::Result<Vec<transport::Endpoint>> {
+        let server = self.server.clone().map(Arc::new);
+        (0..shards)
+            .map(|index| {
+                let mut config = self.config.clone();
+                if shards > 1 {
+                    config.shard = Some(index as u16);
+                }
+                Ok(transport::Endpoint::new(Arc::new(config), server.clone(), entropy()?))
+            })
+            .collect()
+    }
+}
+
+type Parts = (Arc<Shard>, Arc<Hub>, BoundSocket, Option<Steering>);
+
+fn spawn_task((shard, hub, socket, steering): Parts) -> io::Result<()> {
+    tokio::spawn(Driver::new(shard, hub, socket, steering)?);
+    Ok(())
+}
+
+fn spawn_thread((shard, hub, socket, steering): Parts) -> io::Result<()> {
+    let name = format!("tautline-{}", shard.index);
+    let (report, started) = std::sync::mpsc::sync_channel(1);
+    std::thread::Builder::new().name(name).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let driver = runtime.and_then(|runtime| {
+            let driver = {
+                let _inside = runtime.enter();
+                Driver::new(shard, hub, socket, steering)?
+            };
+            Ok((runtime, driver))
+        });
+        match driver {
+            Ok((runtime, driver)) => {
+                // The builder waits for this report, so it is heard.
+                let _ = report.send(Ok(()));
+                runtime.block_on(driver);
+            }
+            Err(error) => {
+                let _ = report.send(Err(error));
+            }
+        }
+    })?;
+    started.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+}
+
+/// A generator seeded by the operating system.
+fn entropy() -> io::Result<Rng> {
+    use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+    let mut seed = [0; 32];
+    SystemRandom::new()
+        .fill(&mut seed)
+        .map_err(|_| io::Error::other("the operating system gives no random numbers"))?;
+    Ok(Rng::from_seed(seed))
+}

@@ -1,0 +1,559 @@
+//! The task that runs a shard: receive, run what is due, send, sleep.
+//!
+//! Every turn is bounded: so many receive batches, so many send batches per connection and in
+//! all. What is left over waits its turn at the back of a queue, so that one busy connection
+//! delays the others by at most its share, and other tasks of the runtime get the thread.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use parking_lot::MutexGuard;
+use tautline_transport::{
+    connection::{ConnectionEvent, EndpointEvent},
+    endpoint::{ConnectionHandle, DatagramEvent, DatagramMeta, Transmit},
+    time::{Instant, earliest},
+};
+
+use super::{Shard, ShardState, count, handover, timers::TimerQueue};
+use crate::{
+    conn::{ConnShared, ConnState},
+    endpoint::{Hub, Incoming},
+    socket::{BoundSocket, Received, ReceiveBuffers, Sent, Socket},
+    timer::Timer,
+};
+
+/// Receive batches (of up to 64 KiB) taken before anything is sent.
+const RECEIVE_BATCHES_PER_ROUND: usize = 8;
+/// Send batches (of up to 64 datagrams) that one connection may send before the next one's turn.
+const SEND_BATCHES_PER_CONNECTION: usize = 2;
+/// Send batches in one round.
+const SEND_BATCHES_PER_ROUND: usize = 32;
+/// Connections looked at in one round.
+const CONNECTIONS_PER_ROUND: usize = 256;
+/// Rounds in one turn, after which other tasks get the thread.
+const ROUNDS_PER_TURN: usize = 8;
+/// Unreachable reports heeded in one round; each may look at every connection.
+const UNREACHABLE_PER_ROUND: usize = 4;
+/// Largest batch; no larger than one UDP payload may be.
+const BATCH_BYTES: usize = 65_507;
+/// A socket that only fails is asked again this often.
+const RECEIVE_RETRY: Duration = Duration::from_millis(10);
+/// A replaced socket is listened to for this long: packets to it may be under way.
+const OLD_SOCKET_LIFETIME: Duration = Duration::from_secs(3);
+
+/// Runs one shard. A future that ends when nobody needs the shard any more.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    shard: Arc<Shard>,
+    hub: Arc<Hub>,
+    io: Io,
+    timer: Timer,
+    timers: TimerQueue,
+    /// Connections to look at; each has its `queued` flag set.
+    ready: VecDeque<Arc<ConnShared>>,
+    /// Scratch space of a turn.
+    dirty: Vec<Arc<ConnShared>>,
+    inbox: VecDeque<(DatagramMeta, BytesMut)>,
+    knocking: Vec<tautline_transport::endpoint::Incoming>,
+    woken: Vec<Waker>,
+    /// Where steering between shards applies.
+    steering: Option<Steering>,
+}
+
+/// What a shard of several must know to recognise other shards' packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steering {
+    pub(crate) shards: u16,
+    pub(crate) cid_len: usize,
+}
+
+/// The socket side of a driver.
+#[derive(Debug)]
+struct Io {
+    socket: Socket,
+    /// The socket before a rebind, and until when it is listened to.
+    old: Option<(Socket, Instant)>,
+    buffers: ReceiveBuffers,
+    /// The batch under construction, or the one the kernel has no room for yet.
+    out: Box<[u8]>,
+    unsent: Option<(Transmit, Arc<ConnShared>)>,
+    /// Stateless answers.
+    answer: Vec<u8>,
+    /// After a failure, when to receive again.
+    paused_until: Option<Instant>,
+}
+
+/// What came of a step of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// There is more to do at once.
+    More,
+    /// Nothing until something wakes the task.
+    Idle,
+}
+
+impl Driver {
+    /// Must be called inside the runtime that will run it.
+    pub(crate) fn new(
+        shard: Arc<Shard>,
+        hub: Arc<Hub>,
+        socket: BoundSocket,
+        steering: Option<Steering>,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            shard,
+            hub,
+            io: Io {
+                socket: socket.into_socket()?,
+                old: None,
+                buffers: ReceiveBuffers::new(),
+                out: vec![0; BATCH_BYTES].into_boxed_slice(),
+                unsent: None,
+                answer: Vec::new(),
+                paused_until: None,
+            },
+            timer: Timer::new(),
+            timers: TimerQueue::default(),
+            ready: VecDeque::new(),
+            dirty: Vec::new(),
+            inbox: VecDeque::new(),
+            knocking: Vec::new(),
+            woken: Vec::new(),
+            steering,
+        })
+    }
+
+    /// One round over everything that may have work.
+    fn round(&mut self, cx: &mut Context<'_>) -> Step {
+        self.take_new_socket();
+        self.take_inbox();
+        let receiving = self.receive(cx);
+        self.announce_incoming();
+        self.send_answers();
+        self.collect_dirty();
+        self.collect_expired();
+        let sending = self.run_connections(cx);
+        if receiving == Step::More || sending == Step::More { Step::More } else { Step::Idle }
+    }
+
+    // ---- in ----
+
+    fn receive(&mut self, cx: &mut Context<'_>) -> Step {
+        let now = self.shard.now();
+        if self.io.paused_until.is_some_and(|until| now < until) {
+            return Step::Idle;
+        }
+        self.io.paused_until = None;
+        self.receive_from_old(cx, now);
+        for _ in 0..RECEIVE_BATCHES_PER_ROUND {
+            match self.io.socket.poll_receive(cx, self.io.buffers.slot()) {
+                Poll::Pending => return Step::Idle,
+                Poll::Ready(Ok(received)) => {
+                    self.deliver(received);
+                }
+                Poll::Ready(Err(_)) => {
+                    // Usually ICMP's report about an earlier datagram; asking consumed it.
+                    if !self.heed_unreachable() {
+                        self.io.paused_until = Some(now + RECEIVE_RETRY);
+                        return Step::Idle;
+                    }
+                }
+            }
+        }
+        Step::More
+    }
+
+    fn receive_from_old(&mut self, cx: &mut Context<'_>, now: Instant) {
+        let Some((socket, until)) = self.io.old.take() else { return };
+        if now >= until {
+            return;
+        }
+        for _ in 0..RECEIVE_BATCHES_PER_ROUND {
+            match socket.poll_receive(cx, self.io.buffers.slot()) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(received)) => self.deliver(received),
+                Poll::Ready(Err(_)) => return,
+            }
+        }
+        self.io.old = Some((socket, until));
+    }
+
+    /// Hands a batch to its connections, straight from the receive buffer.
+    fn deliver(&mut self, received: Received) {
+        let counters = &self.shard.counters;
+        count(&counters.received_batches, 1);
+        count(&counters.received_datagrams, received.len.div_ceil(received.stride) as u64);
+        let meta = DatagramMeta { four_tuple: received.four_tuple, ecn: received.ecn };
+        let shard = Arc::clone(&self.shard);
+        let mut state = shard.state.lock();
+        let mut left = received.len;
+        let mut route = Route::new(&mut state, shard.now());
+        while left > 0 {
+            let datagram = self.io.buffers.take(left.min(received.stride));
+            // Small datagrams are copied out, so what was taken counts, not what was given.
+            left -= left.min(received.stride);
+            if let Some(owner) = foreign_owner(&shard, self.steering, &datagram) {
+                hand_over(&self.hub, &shard, owner, meta, datagram);
+                continue;
+            }
+            route.datagram(meta, datagram, &mut self.io, &mut self.ready, &mut self.knocking);
+        }
+    }
+
+    fn take_inbox(&mut self) {
+        self.shard.inbox.take(&mut self.inbox);
+        if self.inbox.is_empty() {
+            return;
+        }
+        let shard = Arc::clone(&self.shard);
+        let mut state = shard.state.lock();
+        let mut route = Route::new(&mut state, shard.now());
+        for (meta, datagram) in self.inbox.drain(..) {
+            route.datagram(meta, datagram, &mut self.io, &mut self.ready, &mut self.knocking);
+        }
+    }
+
+    /// Tells attempts to reach an address that the network calls it unreachable.
+    fn heed_unreachable(&mut self) -> bool {
+        let mut heard = false;
+        for _ in 0..UNREACHABLE_PER_ROUND {
+            let Some(remote) = self.io.socket.next_unreachable() else { break };
+            heard = true;
+            let conns: Vec<_> = self.shard.state.lock().table.iter().cloned().collect();
+            for conn in conns {
+                let mut state = conn.state.lock();
+                if !state.connected && state.quic.remote_address() == remote {
+                    let reason = std::io::ErrorKind::ConnectionRefused;
+                    state.attempt_failed(reason, &mut self.woken);
+                }
+            }
+        }
+        self.wake_tasks();
+        heard
+    }
+
+    fn announce_incoming(&mut self) {
+        if self.knocking.is_empty() {
+            return;
+        }
+        for attempt in self.knocking.drain(..) {
+            self.hub.knock(Incoming::new(attempt, Arc::clone(&self.shard)));
+        }
+    }
+
+    // ---- what is due ----
+
+    fn collect_dirty(&mut self) {
+        std::mem::swap(&mut *self.shard.dirty.lock(), &mut self.dirty);
+        self.ready.extend(self.dirty.drain(..));
+    }
+
+    fn collect_expired(&mut self) {
+        let now = self.shard.now();
+        if self.timers.next().is_none_or(|at| at > now) {
+            return;
+        }
+        let state = self.shard.state.lock();
+        for handle in self.timers.expired(now) {
+            if let Some(conn) = state.table.get(handle) {
+                enqueue(&mut self.ready, conn);
+            }
+        }
+    }
+
+    // ---- out ----
+
+    fn run_connections(&mut self, cx: &mut Context<'_>) -> Step {
+        if self.io.flush(cx, &self.shard).is_pending() {
+            // The kernel's buffer is full: nobody sends until it has room.
+            return Step::Idle;
+        }
+        let mut batches = SEND_BATCHES_PER_ROUND;
+        for _ in 0..CONNECTIONS_PER_ROUND {
+            let Some(conn) = self.ready.pop_front() else { return Step::Idle };
+            let sent = self.run_connection(cx, &conn);
+            if self.io.unsent.is_some() {
+                return Step::Idle;
+            }
+            batches = batches.saturating_sub(sent);
+            if batches == 0 {
+                break;
+            }
+        }
+        if self.ready.is_empty() { Step::Idle } else { Step::More }
+    }
+
+    /// Timeouts, sending, events. Returns how many batches it sent.
+    fn run_connection(&mut self, cx: &mut Context<'_>, conn: &Arc<ConnShared>) -> usize {
+        // Before looking, so that what happens meanwhile queues it again.
+        conn.queued.store(false, Ordering::Release);
+        let mut sent = 0;
+        let mut state = conn.state.lock();
+        let now = self.shard.now();
+        if state.quic.poll_timeout().is_some_and(|at| at <= now) {
+            state.quic.handle_timeout(now);
+        }
+        while sent < SEND_BATCHES_PER_CONNECTION {
+            let now = self.shard.now();
+            let segments = self.io.socket.max_segments();
+            let Some(transmit) = state.quic.poll_transmit(now, &mut self.io.out, segments) else {
+                break;
+            };
+            sent += 1;
+            // The application may use the connection during the system call.
+            let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit, conn));
+            match outcome {
+                Poll::Ready(Sent::Unreachable(reason)) if !state.connected => {
+                    state.attempt_failed(reason, &mut self.woken);
+                }
+                Poll::Ready(_) => {}
+                Poll::Pending => break,
+            }
+            count_sent(&self.shard, &transmit);
+        }
+        state.absorb_events(&mut self.woken);
+        state.keep_token();
+        let drained = self.answer_endpoint_events(conn, &mut state);
+        let deadline = if drained { None } else { state.quic.poll_timeout() };
+        self.timers.set(conn.handle, &mut state.armed, deadline);
+        drop(state);
+        self.wake_tasks();
+        if drained {
+            self.forget(conn.handle);
+        } else if sent == SEND_BATCHES_PER_CONNECTION || self.io.unsent.is_some() {
+            enqueue(&mut self.ready, conn);
+        }
+        if self.io.heard_icmp() {
+            self.heed_unreachable();
+        }
+        sent
+    }
+
+    /// True when the endpoint shall forget the connection.
+    fn answer_endpoint_events(
+        &mut self,
+        conn: &Arc<ConnShared>,
+        state: &mut MutexGuard<'_, ConnState>,
+    ) -> bool {
+        let mut drained = false;
+        while let Some(event) = state.quic.poll_endpoint_event() {
+            drained |= matches!(event, EndpointEvent::Drained);
+            // The shard's lock comes first, so ours is given up for a moment.
+            let answer: Option<ConnectionEvent> = MutexGuard::unlocked(state, || {
+                let mut shard = self.shard.state.lock();
+                shard.endpoint.handle_connection_event(conn.handle, event)
+            });
+            if let Some(answer) = answer {
+                state.quic.handle_endpoint_event(answer);
+                // New connection IDs want to be announced.
+                enqueue(&mut self.ready, conn);
+            }
+        }
+        drained
+    }
+
+    fn forget(&mut self, handle: ConnectionHandle) {
+        let removed = self.shard.state.lock().table.remove(handle);
+        self.hub.connections_removed(usize::from(removed.is_some()));
+    }
+
+    /// Refusals and Retries; not worth waiting for a busy socket.
+    fn send_answers(&mut self) {
+        let mut state = self.shard.state.lock();
+        while let Some((transmit, contents)) = state.answers.pop_front() {
+            let _ = self.io.socket.try_send(&transmit, &contents);
+        }
+    }
+
+    fn wake_tasks(&mut self) {
+        self.woken.drain(..).for_each(Waker::wake);
+    }
+
+    // ---- around ----
+
+    /// After a rebind: every connection moves.
+    fn take_new_socket(&mut self) {
+        let (new, conns) = {
+            let mut state = self.shard.state.lock();
+            let Some(new) = state.new_socket.take() else { return };
+            (new, state.table.iter().cloned().collect::<Vec<_>>())
+        };
+        let local = new.local_addr();
+        let Ok(socket) = new.into_socket() else { return };
+        let now = self.shard.now();
+        let old = std::mem::replace(&mut self.io.socket, socket);
+        self.io.old = Some((old, now + OLD_SOCKET_LIFETIME));
+        self.io.unsent = None;
+        for conn in conns {
+            conn.state.lock().quic.rebind(now, local);
+            enqueue(&mut self.ready, &conn);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let due = if self.io.unsent.is_some() { None } else { self.timers.next() };
+        let old = self.io.old.as_ref().map(|(_, until)| *until);
+        earliest(earliest(due, self.io.paused_until), old)
+    }
+
+    /// Whether nobody needs this shard any more.
+    fn is_over(&self) -> bool {
+        self.hub.is_abandoned() && self.shard.state.lock().table.len() == 0
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        this.shard.waker.begin_turn(cx);
+        for _ in 0..ROUNDS_PER_TURN {
+            if this.round(cx) == Step::More {
+                continue;
+            }
+            if this.is_over() {
+                return Poll::Ready(());
+            }
+            let Some(deadline) = this.next_deadline() else { return Poll::Pending };
+            let now = this.shard.now();
+            if this.timer.poll_until(cx, deadline, now).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        // More work, but others want the thread too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shard.bury();
+    }
+}
+
+impl Io {
+    /// Sends the batch in `out`; pending means it is kept until the kernel has room.
+    fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        transmit: Transmit,
+        conn: &Arc<ConnShared>,
+    ) -> Poll<Sent> {
+        let sent = self.socket.poll_send(cx, &transmit, self.batch(&transmit));
+        if sent.is_pending() {
+            self.unsent = Some((transmit, Arc::clone(conn)));
+        }
+        sent
+    }
+
+    /// Sends what the kernel had no room for.
+    fn flush(&mut self, cx: &mut Context<'_>, shard: &Shard) -> Poll<()> {
+        if let Some((transmit, _)) = &self.unsent {
+            let sent = std::task::ready!(self.socket.poll_send(cx, transmit, self.batch(transmit)));
+            if sent != Sent::Taken {
+                count(&shard.counters.send_failures, 1);
+            }
+            self.unsent = None;
+        }
+        Poll::Ready(())
+    }
+
+    fn batch(&self, transmit: &Transmit) -> &[u8] {
+        self.out.get(..transmit.len).unwrap_or_default()
+    }
+
+    fn heard_icmp(&self) -> bool {
+        self.socket.heard_icmp()
+    }
+}
+
+/// Hands datagrams out, keeping the lock of the connection that got the last one.
+struct Route<'a> {
+    state: RouteState<'a>,
+    now: Instant,
+}
+
+struct RouteState<'a> {
+    endpoint: &'a mut tautline_transport::endpoint::Endpoint,
+    table: &'a super::Table,
+    current: Option<(ConnectionHandle, MutexGuard<'a, ConnState>)>,
+}
+
+impl<'a> Route<'a> {
+    fn new(state: &'a mut ShardState, now: Instant) -> Self {
+        let ShardState { endpoint, table, .. } = state;
+        Self { state: RouteState { endpoint, table, current: None }, now }
+    }
+
+    fn datagram(
+        &mut self,
+        meta: DatagramMeta,
+        datagram: BytesMut,
+        io: &mut Io,
+        ready: &mut VecDeque<Arc<ConnShared>>,
+        knocking: &mut Vec<tautline_transport::endpoint::Incoming>,
+    ) {
+        let RouteState { endpoint, table, current } = &mut self.state;
+        io.answer.clear();
+        match endpoint.handle_datagram(self.now, meta, datagram, &mut io.answer) {
+            DatagramEvent::Connection(handle, datagram) => {
+                if current.as_ref().is_none_or(|(held, _)| *held != handle) {
+                    // The old lock goes before the new one is taken.
+                    *current = None;
+                    *current = table.get(handle).map(|conn| {
+                        enqueue(ready, conn);
+                        (handle, conn.state.lock())
+                    });
+                }
+                if let Some((_, conn)) = current {
+                    conn.quic.handle_datagram(self.now, meta, datagram);
+                }
+            }
+            DatagramEvent::Incoming(incoming) => knocking.push(incoming),
+            DatagramEvent::Transmit(transmit) => {
+                // Stateless answers are not worth waiting for.
+                let _ = io.socket.try_send(&transmit, &io.answer);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Queues a connection unless it is queued already.
+fn enqueue(ready: &mut VecDeque<Arc<ConnShared>>, conn: &Arc<ConnShared>) {
+    if !conn.queued.swap(true, Ordering::AcqRel) {
+        ready.push_back(Arc::clone(conn));
+    }
+}
+
+/// The other shard that a datagram belongs to, if it does.
+fn foreign_owner(shard: &Shard, steering: Option<Steering>, datagram: &[u8]) -> Option<u16> {
+    let Steering { shards, cid_len } = steering?;
+    let owner = handover::owner(datagram, cid_len)?;
+    (owner != shard.index && owner < shards).then_some(owner)
+}
+
+fn hand_over(hub: &Hub, shard: &Shard, owner: u16, meta: DatagramMeta, datagram: BytesMut) {
+    let taken = hub.shard(owner).is_some_and(|owner| {
+        let taken = owner.inbox.push(meta, datagram);
+        owner.waker.notify();
+        taken
+    });
+    let counters = &shard.counters;
+    count(if taken { &counters.handed_over } else { &counters.handover_drops }, 1);
+}
+
+fn count_sent(shard: &Shard, transmit: &Transmit) {
+    let datagrams = transmit.segment_size.map_or(1, |size| transmit.len.div_ceil(size.max(1)));
+    count(&shard.counters.sent_batches, 1);
+    count(&shard.counters.sent_datagrams, datagrams as u64);
+}

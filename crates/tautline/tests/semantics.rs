@@ -1,0 +1,451 @@
+//! Dropping, cancelling and waiting do what the documentation says.
+
+mod common;
+
+use std::{future::Future, pin::pin, task::Poll};
+
+use common::{pair, pair_with, pattern, within};
+use tautline::{
+    Bytes, ClosedStream, ConnectionError, ReadError, ReadExactError, ReadToEndError,
+    TransportConfig, WriteError, config::WindowConfig,
+};
+
+/// Polls a future once and drops it.
+async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        Poll::Ready(match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Lets other tasks, the drivers among them, run for a while.
+async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+}
+
+fn small_windows() -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config.stream_receive_window = WindowConfig::fixed(10_000);
+    config.connection_receive_window = WindowConfig::fixed(10_000);
+    config.max_concurrent_bidi_streams = 1;
+    config.max_concurrent_uni_streams = 1;
+    config
+}
+
+// ---- dropping ----
+
+#[tokio::test]
+async fn a_dropped_send_stream_is_finished() {
+    within(async {
+        let pair = pair().await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        drop(send);
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"last words");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_send_stream_dropped_by_a_panic_is_reset() {
+    within(async {
+        let pair = pair().await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"half a mess").await.unwrap();
+        let task = tokio::spawn(async move {
+            let _send = send;
+            panic!("expected by the test");
+        });
+        assert!(task.await.is_err());
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        let outcome = recv.read_to_end(100).await;
+        assert_eq!(outcome, Err(ReadToEndError::Read(ReadError::Reset(0))));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_receive_stream_stops_the_peer() {
+    within(async {
+        let pair = pair().await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"unwanted").await.unwrap();
+        drop(pair.server.accept_uni().await.unwrap());
+        assert_eq!(send.stopped().await, Ok(Some(0)));
+        assert_eq!(send.write(b"more").await, Err(WriteError::Stopped(0)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_dropped_handle_closes_the_connection() {
+    within(async {
+        let pair = pair().await;
+        let other = pair.client.clone();
+        let (send, recv) = pair.client.open_bi().await.unwrap();
+        let closed = pair.client.closed();
+        drop(pair.client);
+        drop(send);
+        drop(other);
+        // The receiving half still holds it open.
+        assert_eq!(pair.server.close_reason(), None);
+        drop(recv);
+        assert_eq!(closed.await, ConnectionError::LocallyClosed);
+        let reason = pair.server.closed().await;
+        assert_eq!(reason, ConnectionError::PeerApplication { code: 0, reason: Bytes::new() });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn connections_outlive_their_endpoint_handle() {
+    within(async {
+        let pair = pair().await;
+        drop(pair.client_endpoint);
+        drop(pair.server_endpoint);
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"still here").await.unwrap();
+        send.finish().unwrap();
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"still here");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_attempt_is_given_up() {
+    within(async {
+        let pair = pair().await;
+        let connecting =
+            pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost").unwrap();
+        drop(connecting);
+        pair.client.close(0, b"");
+        pair.client_endpoint.wait_idle().await;
+        assert_eq!(pair.client_endpoint.open_connections(), 0);
+    })
+    .await;
+}
+
+#[test]
+fn a_runtime_that_ends_ends_connections() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let pair = first.block_on(pair());
+    drop(first);
+    runtime().block_on(within(async {
+        assert!(matches!(pair.client.closed().await, ConnectionError::Transport(_)));
+        assert!(pair.client.open_bi().await.is_err());
+        assert!(pair.server_endpoint.accept().await.is_none());
+        pair.server_endpoint.wait_idle().await;
+        let again = pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost");
+        assert!(again.is_err());
+    }));
+}
+
+// ---- resetting and stopping ----
+
+#[tokio::test]
+async fn codes_travel_with_resets_and_stops() {
+    within(async {
+        let pair = pair().await;
+        let (mut send, mut recv) = pair.client.open_bi().await.unwrap();
+        send.write_all(b"begin").await.unwrap();
+        let (mut their_send, mut their_recv) = pair.server.accept_bi().await.unwrap();
+        their_recv.read_exact(&mut [0; 5]).await.unwrap();
+        send.reset(7).unwrap();
+        assert_eq!(send.stopped().await, Ok(None));
+        assert_eq!(send.write(b"x").await, Err(WriteError::ClosedStream));
+        assert_eq!(their_recv.read(&mut [0; 9]).await, Err(ReadError::Reset(7)));
+        // And again: the answer stays.
+        assert_eq!(their_recv.read(&mut [0; 9]).await, Err(ReadError::Reset(7)));
+        recv.stop(9).unwrap();
+        assert_eq!(recv.stop(9), Err(ClosedStream));
+        assert_eq!(recv.read(&mut [0; 9]).await, Err(ReadError::ClosedStream));
+        assert_eq!(their_send.stopped().await, Ok(Some(9)));
+        assert_eq!(their_send.write(b"x").await, Err(WriteError::Stopped(9)));
+        assert_eq!(their_send.finish(), Err(ClosedStream));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reset_at_delivers_its_promise() {
+    within(async {
+        let pair = pair().await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"promised and not").await.unwrap();
+        send.reset_at(3, 8).unwrap();
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        let mut promised = [0; 8];
+        recv.read_exact(&mut promised).await.unwrap();
+        assert_eq!(&promised, b"promised");
+        loop {
+            match recv.read(&mut [0; 100]).await {
+                Ok(Some(_)) => {}
+                outcome => break assert_eq!(outcome, Err(ReadError::Reset(3))),
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ends_are_told_apart() {
+    within(async {
+        let pair = pair().await;
+        for _ in 0..2 {
+            let mut send = pair.client.open_uni().await.unwrap();
+            send.write_all(b"12345").await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(send.finish(), Err(ClosedStream));
+        }
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        let early = recv.read_exact(&mut [0; 9]).await;
+        assert_eq!(early, Err(ReadExactError::FinishedEarly { read: 5 }));
+        assert_eq!(recv.read(&mut [0; 9]).await, Ok(None));
+        assert_eq!(recv.read_chunk(9).await, Ok(None));
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(4).await, Err(ReadToEndError::TooLong { limit: 4 }));
+    })
+    .await;
+}
+
+// ---- cancelling ----
+
+#[tokio::test]
+async fn cancelled_accepts_lose_no_stream() {
+    within(async {
+        let pair = pair().await;
+        for _ in 0..20 {
+            assert!(poll_once(pair.server.accept_uni()).await.is_none());
+            assert!(poll_once(pair.server.accept_bi()).await.is_none());
+        }
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        let mut recv = loop {
+            match poll_once(pair.server.accept_uni()).await {
+                Some(stream) => break stream.unwrap(),
+                None => tokio::task::yield_now().await,
+            }
+        };
+        drop(send);
+        assert_eq!(recv.read_to_end(9).await.unwrap(), b"x");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_endpoint_accepts_lose_no_client() {
+    within(async {
+        let pair = pair().await;
+        let address = pair.server_endpoint.local_addr();
+        let connecting = pair.client_endpoint.connect(address, "localhost").unwrap();
+        let accepted = loop {
+            match poll_once(pair.server_endpoint.accept()).await {
+                Some(incoming) => break incoming.unwrap(),
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let (server, client) = tokio::join!(accepted.into_future(), connecting);
+        server.unwrap();
+        client.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_reads_lose_no_byte() {
+    within(async {
+        let pair = pair().await;
+        let data = pattern(300_000);
+        let mut send = pair.client.open_uni().await.unwrap();
+        let write = async {
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+        };
+        let read = async {
+            let mut recv = pair.server.accept_uni().await.unwrap();
+            let mut all = Vec::new();
+            let mut turn = 0_usize;
+            loop {
+                turn += 1;
+                let mut buf = [0; 1_000];
+                let outcome = if turn % 2 == 0 {
+                    let read = poll_once(recv.read(&mut buf)).await;
+                    read.map(|read| read.unwrap().map(|n| buf[..n].to_vec()))
+                } else {
+                    let read = poll_once(recv.read_chunk(777)).await;
+                    read.map(|read| read.unwrap().map(|chunk| chunk.to_vec()))
+                };
+                match outcome {
+                    Some(Some(chunk)) => all.extend_from_slice(&chunk),
+                    Some(None) => break all,
+                    None => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let ((), all) = tokio::join!(write, read);
+        assert_eq!(all, data);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_writes_lose_and_repeat_no_byte() {
+    within(async {
+        let mut sender = TransportConfig::default();
+        sender.send_buffer_bytes = 5_000;
+        let pair = pair_with(small_windows(), sender).await;
+        let data = pattern(200_000);
+        let mut send = pair.client.open_uni().await.unwrap();
+        let write = async {
+            let mut left = Bytes::from(data.clone());
+            let mut turn = 0_usize;
+            while !left.is_empty() {
+                turn += 1;
+                let piece = left.slice(..left.len().min(3_000));
+                let blocked = if turn % 2 == 0 {
+                    match poll_once(send.write(&piece)).await {
+                        Some(taken) => {
+                            left = left.slice(taken.unwrap()..);
+                            false
+                        }
+                        None => true,
+                    }
+                } else {
+                    let mut piece = piece;
+                    let before = piece.len();
+                    let outcome = poll_once(send.write_bytes(&mut piece)).await;
+                    left = left.slice(before - piece.len()..);
+                    outcome.is_none()
+                };
+                if blocked {
+                    tokio::task::yield_now().await;
+                }
+            }
+            send.finish().unwrap();
+        };
+        let read = async {
+            let mut recv = pair.server.accept_uni().await.unwrap();
+            recv.read_to_end(data.len()).await.unwrap()
+        };
+        let ((), all) = tokio::join!(write, read);
+        assert_eq!(all, data);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_opens_waste_no_stream() {
+    within(async {
+        let pair = pair_with(small_windows(), TransportConfig::default()).await;
+        let mut first = pair.client.open_uni().await.unwrap();
+        for _ in 0..20 {
+            assert!(poll_once(pair.client.open_uni()).await.is_none());
+        }
+        first.finish().unwrap();
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(0).await.unwrap(), b"");
+        let second = pair.client.open_uni().await.unwrap();
+        assert_eq!(second.id().index(), first.id().index() + 1);
+    })
+    .await;
+}
+
+// ---- back-pressure ----
+
+#[tokio::test]
+async fn an_unread_stream_holds_the_writer_back() {
+    within(async {
+        let mut sender = TransportConfig::default();
+        sender.send_buffer_bytes = 20_000;
+        let pair = pair_with(small_windows(), sender).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        let data = pattern(1_000_000);
+        let mut written = 0;
+        // Until it blocks for good: the buffer here and the window there are full.
+        let mut quiet = 0;
+        while quiet < 5 {
+            match poll_once(send.write(&data[written..])).await {
+                Some(taken) => {
+                    written += taken.unwrap();
+                    quiet = 0;
+                }
+                None => {
+                    quiet += 1;
+                    settle().await;
+                }
+            }
+        }
+        assert!(written <= 20_000 + 10_000, "{written} bytes were taken");
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        let rest = async {
+            send.write_all(&data[written..]).await.unwrap();
+            send.finish().unwrap();
+        };
+        let (all, ()) = tokio::join!(recv.read_to_end(data.len()), rest);
+        assert_eq!(all.unwrap(), data);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unaccepted_streams_hold_the_opener_back() {
+    within(async {
+        let pair = pair_with(small_windows(), TransportConfig::default()).await;
+        let mut first = pair.client.open_uni().await.unwrap();
+        first.write_all(b"1").await.unwrap();
+        first.finish().unwrap();
+        assert_eq!(first.stopped().await, Ok(None));
+        settle().await;
+        assert!(poll_once(pair.client.open_uni()).await.is_none());
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        recv.read_to_end(1).await.unwrap();
+        pair.client.open_uni().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stream_limits_can_be_raised_later() {
+    within(async {
+        let pair = pair_with(small_windows(), TransportConfig::default()).await;
+        let _first = pair.client.open_bi().await.unwrap();
+        assert!(poll_once(pair.client.open_bi()).await.is_none());
+        pair.server.set_max_concurrent_bi_streams(3);
+        let _second = pair.client.open_bi().await.unwrap();
+        let _third = pair.client.open_bi().await.unwrap();
+        assert!(poll_once(pair.client.open_bi()).await.is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn unread_datagrams_are_dropped_oldest_first() {
+    within(async {
+        let mut small = TransportConfig::default();
+        small.datagram_receive_buffer_bytes = 10_000;
+        let pair = pair_with(small, TransportConfig::default()).await;
+        for index in 0..200_u8 {
+            let mut datagram = vec![0; 1_000];
+            datagram[0] = index;
+            pair.client.send_datagram_wait(datagram.into()).await.unwrap();
+        }
+        // Streams and datagrams share packets in order of sending here, so that this tells.
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.finish().unwrap();
+        pair.server.accept_uni().await.unwrap().read_to_end(0).await.unwrap();
+        settle().await;
+        let first = pair.server.read_datagram().await.unwrap()[0];
+        assert!(first >= 100, "datagram {first} was kept");
+    })
+    .await;
+}
