@@ -14,9 +14,9 @@ impl TransportParameters {
     /// The bytes of the quic_transport_parameters extension as `side` sends them.
     ///
     /// Parameters at their default are left out, and so are those only servers may send when
-    /// `side` is the client. `grease` adds a parameter that nobody knows (RFC 9000 s18.1) and
-    /// shuffles the order.
-    pub fn encode(&self, side: Side, grease: Option<&mut Rng>) -> Vec<u8> {
+    /// `side` is the client. `grease` adds a parameter (RFC 9000 s18.1) and a version (RFC 9368 s3)
+    /// that nobody knows, and shuffles the order.
+    pub fn encode(&self, side: Side, mut grease: Option<&mut Rng>) -> Vec<u8> {
         let mut entries = Entries::default();
         self.integers(&mut entries);
         self.flags(&mut entries);
@@ -24,7 +24,11 @@ impl TransportParameters {
             entries.bytes(id::INITIAL_SOURCE_CONNECTION_ID, cid.as_slice());
         }
         if let Some(information) = &self.version_information {
-            entries.bytes(parameter::VERSION_INFORMATION, &version_bytes(information));
+            let mut bytes = version_bytes(information);
+            if let Some(rng) = grease.as_deref_mut() {
+                bytes.extend(greased_version(rng));
+            }
+            entries.bytes(parameter::VERSION_INFORMATION, &bytes);
         }
         if side.is_server() {
             self.server_only(&mut entries);
@@ -152,6 +156,11 @@ fn version_bytes(information: &VersionInformation) -> Vec<u8> {
         .chain(&information.available)
         .flat_map(|version| version.0.to_be_bytes())
         .collect()
+}
+
+/// A version of the form `0x?a?a?a?a`. RFC 9000 s15.
+fn greased_version(rng: &mut Rng) -> [u8; 4] {
+    rng.array().map(|byte: u8| byte & 0xf0 | 0x0a)
 }
 
 /// An absent address is all zeros.
