@@ -23,6 +23,7 @@ const MISSING_EXTENSION: u8 = 109;
 const CLIENT_HELLO: u8 = 1;
 const EXT_SERVER_NAME: u16 = 0;
 const EXT_ALPN: u16 = 16;
+const EXT_EARLY_DATA: u16 = 42;
 const EXT_QUIC_TRANSPORT_PARAMETERS: u16 = 0x39;
 
 /// What a server wants to know of a ClientHello. RFC 8446 s4.1.2.
@@ -35,6 +36,8 @@ pub struct ClientHello<'a> {
     pub alpn: Vec<Vec<u8>>,
     /// The encoded transport parameters (extension 0x39, RFC 9001 s8.2).
     pub transport_parameters: Option<&'a [u8]>,
+    /// Whether the client offers early data (RFC 8446 s4.2.10).
+    pub early_data: bool,
     /// Bytes of the whole message, handshake header included.
     pub len: usize,
 }
@@ -142,6 +145,7 @@ fn parse_extensions<'a>(
                     return Err(crypto(ILLEGAL_PARAMETER, "extension twice"));
                 }
             }
+            EXT_EARLY_DATA => once(&mut hello.early_data)?,
             _ => {}
         }
     }

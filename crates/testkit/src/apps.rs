@@ -1,0 +1,256 @@
+//! Small programs for simulated hosts: a server of patterned bytes, and a client that fetches
+//! and checks them.
+
+use std::{collections::BTreeMap, net::SocketAddr};
+
+use bytes::Bytes;
+use tautline_sim::quic::{App, Context};
+use tautline_transport::{
+    config::ClientConfig,
+    connection::Event,
+    endpoint::ConnectionHandle,
+    error::ConnectionError,
+    stream::{ReadOutcome, StreamEvent},
+    time::Instant,
+    units::{Dir, StreamId},
+};
+
+/// Bytes of the pattern written per call.
+const CHUNK: usize = 64 * 1024;
+
+/// The byte at `offset` of every pattern.
+pub fn pattern_byte(offset: u64) -> u8 {
+    (offset.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+fn pattern(offset: u64, len: usize) -> Bytes {
+    (offset..offset + len as u64).map(pattern_byte).collect()
+}
+
+/// Answers a request of 8 bytes (a big-endian length) by that many bytes of the pattern.
+#[derive(Debug, Default)]
+pub struct PatternServer {
+    requests: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
+    replies: BTreeMap<(ConnectionHandle, StreamId), Reply>,
+    /// Whether to answer every first Initial by a Retry.
+    pub retry: bool,
+    /// How connections ended.
+    pub ended: Vec<ConnectionError>,
+    /// Events other than of streams, in order.
+    pub events: Vec<Event>,
+    /// Connections accepted.
+    pub accepted: Vec<ConnectionHandle>,
+}
+
+#[derive(Debug)]
+struct Reply {
+    offset: u64,
+    len: u64,
+}
+
+impl PatternServer {
+    fn read_request(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, id: StreamId) {
+        let Some(connection) = cx.connection(handle) else { return };
+        loop {
+            match connection.read(id, usize::MAX) {
+                Ok(ReadOutcome::Chunk(data)) => {
+                    self.requests.entry((handle, id)).or_default().extend_from_slice(&data);
+                }
+                Ok(ReadOutcome::Finished) => {
+                    let request = self.requests.remove(&(handle, id)).unwrap_or_default();
+                    let len = request.try_into().map(u64::from_be_bytes).unwrap_or(0);
+                    self.replies.insert((handle, id), Reply { offset: 0, len });
+                    break;
+                }
+                _ => break,
+            }
+        }
+        self.write_reply(cx, handle, id);
+    }
+
+    fn write_reply(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, id: StreamId) {
+        let Some(reply) = self.replies.get_mut(&(handle, id)) else { return };
+        let Some(connection) = cx.connection(handle) else { return };
+        while reply.offset < reply.len {
+            let left = usize::try_from(reply.len - reply.offset).unwrap_or(usize::MAX);
+            let mut data = pattern(reply.offset, left.min(CHUNK));
+            match connection.write_bytes(id, &mut data) {
+                Ok(0) => return,
+                Ok(taken) => reply.offset += taken as u64,
+                Err(_) => break,
+            }
+        }
+        let _ = connection.finish(id);
+        self.replies.remove(&(handle, id));
+    }
+}
+
+impl App for PatternServer {
+    fn on_incoming(
+        &mut self,
+        _incoming: &tautline_transport::endpoint::Incoming,
+    ) -> tautline_sim::quic::Admission {
+        if self.retry {
+            tautline_sim::quic::Admission::Retry
+        } else {
+            tautline_sim::quic::Admission::Accept
+        }
+    }
+
+    fn on_accepted(&mut self, _cx: &mut Context<'_>, connection: ConnectionHandle) {
+        self.accepted.push(connection);
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        match event {
+            Event::Stream(StreamEvent::Opened(dir)) => {
+                while let Some(id) =
+                    cx.connection(handle).and_then(|connection| connection.accept_stream(dir))
+                {
+                    self.read_request(cx, handle, id);
+                }
+            }
+            Event::Stream(StreamEvent::Readable(id)) => self.read_request(cx, handle, id),
+            Event::Stream(StreamEvent::Writable(id)) => self.write_reply(cx, handle, id),
+            Event::Lost(error) => self.ended.push(error),
+            Event::Stream(_) => {}
+            event => self.events.push(event),
+        }
+    }
+}
+
+/// One fetch of a [`PatternClient`].
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// Bytes wanted.
+    pub len: u64,
+    /// Bytes received, all of them checked.
+    pub received: u64,
+    /// When the last byte came.
+    pub done_at: Option<Instant>,
+    stream: Option<StreamId>,
+}
+
+/// Connects and fetches objects of given lengths, all at once as far as stream limits allow.
+pub struct PatternClient {
+    config: Option<ClientConfig>,
+    remote: SocketAddr,
+    /// The connection.
+    pub handle: Option<ConnectionHandle>,
+    /// What is fetched.
+    pub fetches: Vec<Fetch>,
+    /// Close when everything is there.
+    pub close_when_done: bool,
+    /// Send requests before the handshake is complete, if possible.
+    pub early: bool,
+    /// How the connection ended.
+    pub ended: Option<ConnectionError>,
+    /// Events other than of streams, in order.
+    pub events: Vec<Event>,
+    /// A byte that was not the pattern's, at this offset.
+    pub corrupt_at: Option<u64>,
+}
+
+impl PatternClient {
+    /// A client that will fetch objects of `lens` bytes from `remote`.
+    pub fn new(config: ClientConfig, remote: SocketAddr, lens: &[u64]) -> Self {
+        let fetches = lens
+            .iter()
+            .map(|&len| Fetch { len, received: 0, done_at: None, stream: None })
+            .collect();
+        Self {
+            config: Some(config),
+            remote,
+            handle: None,
+            fetches,
+            close_when_done: true,
+            early: false,
+            ended: None,
+            events: Vec::new(),
+            corrupt_at: None,
+        }
+    }
+
+    /// Whether every fetch is complete.
+    pub fn is_done(&self) -> bool {
+        self.fetches.iter().all(|fetch| fetch.done_at.is_some())
+    }
+
+    /// When the last fetch was complete.
+    pub fn finished_at(&self) -> Option<Instant> {
+        if !self.is_done() {
+            return None;
+        }
+        self.fetches.iter().filter_map(|fetch| fetch.done_at).max()
+    }
+
+    fn open(&mut self, cx: &mut Context<'_>) {
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else { return };
+        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.stream.is_none()) {
+            let Some(id) = connection.open_stream(Dir::Bi) else { return };
+            fetch.stream = Some(id);
+            let _ = connection.write(id, &fetch.len.to_be_bytes());
+            let _ = connection.finish(id);
+        }
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>, id: StreamId) {
+        let now = cx.now;
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else { return };
+        let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.stream == Some(id)) else {
+            return;
+        };
+        loop {
+            match connection.read(id, usize::MAX) {
+                Ok(ReadOutcome::Chunk(data)) => {
+                    for (index, byte) in data.iter().enumerate() {
+                        let offset = fetch.received + index as u64;
+                        if *byte != pattern_byte(offset) && self.corrupt_at.is_none() {
+                            self.corrupt_at = Some(offset);
+                        }
+                    }
+                    fetch.received += data.len() as u64;
+                }
+                Ok(ReadOutcome::Finished) => {
+                    if fetch.received == fetch.len {
+                        fetch.done_at = Some(now);
+                    }
+                    break;
+                }
+                _ => break,
+            }
+        }
+        if self.is_done() && self.close_when_done {
+            connection.close(now, 0, Bytes::new());
+        }
+    }
+}
+
+impl App for PatternClient {
+    fn on_start(&mut self, cx: &mut Context<'_>) {
+        if let Some(config) = self.config.take() {
+            match cx.connect(config, self.remote, "localhost") {
+                Ok(handle) => self.handle = Some(handle),
+                Err(error) => panic!("cannot connect: {error}"),
+            }
+        }
+        if self.early {
+            self.open(cx);
+        }
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, _handle: ConnectionHandle, event: Event) {
+        match event {
+            Event::Stream(StreamEvent::Readable(id)) => self.read(cx, id),
+            Event::Stream(StreamEvent::Available(_)) => self.open(cx),
+            Event::Stream(_) => {}
+            Event::Lost(error) => self.ended = Some(error),
+            event => {
+                if event == Event::Connected {
+                    self.open(cx);
+                }
+                self.events.push(event);
+            }
+        }
+    }
+}
