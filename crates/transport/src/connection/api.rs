@@ -8,14 +8,14 @@ use rustls::pki_types::CertificateDer;
 use super::{Connection, ConnectionStats, EndpointEvent, Event};
 use crate::{
     datagram::SendDatagramError,
-    error::TransportError,
     observe,
     path::PathStats,
     stream::{
-        FinishError, ReadError, ReadOutcome, ResetError, StreamStats, UnorderedOutcome,
-        WriteError, sched::Priority,
+        ReadError, ReadOutcome, ResetError, StreamStats, UnorderedOutcome, WriteError,
+        sched::Priority,
     },
     time::Instant,
+    tls::ExportError,
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
 };
@@ -40,6 +40,9 @@ impl Connection {
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(event) = self.outbox.pop() {
             return Some(event);
+        }
+        if self.datagrams.take_unblocked() {
+            return Some(Event::DatagramsUnblocked);
         }
         if let Some(event) = self.streams.poll_event() {
             return Some(Event::Stream(event));
@@ -84,8 +87,8 @@ impl Connection {
     /// No more data will follow on this stream.
     ///
     /// # Errors
-    /// [`FinishError`] when the stream does not exist or was reset or stopped.
-    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+    /// [`WriteError`] when the stream does not exist or was finished, reset or stopped.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
         self.streams.finish(id)
     }
 
@@ -135,6 +138,12 @@ impl Connection {
         self.streams.read_unordered(id, max_bytes)
     }
 
+    /// Whether flow-control or stream-state frames wait to be sent: after reading, tells whether a
+    /// call of [`Connection::poll_transmit`] is worthwhile.
+    pub fn has_stream_control(&self) -> bool {
+        self.streams.has_control()
+    }
+
     /// Asks the peer to stop sending.
     ///
     /// # Errors
@@ -160,17 +169,17 @@ impl Connection {
 
     /// The longest application datagram that fits a packet now; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let path = self.paths.get(PathId::ZERO)?;
-        let cid = path.remote_cids.active().cid.len();
-        // Header byte, connection ID, packet number, tag, frame type and length.
-        let overhead = 1 + cid + 4 + 16 + 3;
-        let room = usize::from(path.mtu.current()).saturating_sub(overhead);
-        self.datagrams.max_payload(room)
+        self.datagrams.max_payload(self.datagram_room())
     }
 
-    /// Bytes of the datagram send queue that are free.
-    pub fn datagram_send_buffer_space(&self) -> usize {
-        self.datagrams.send_space()
+    /// Bytes of an application datagram that fill a packet on path 0.
+    fn datagram_room(&self) -> usize {
+        let Some(path) = self.paths.get(PathId::ZERO) else {
+            return 0;
+        };
+        // Header byte, connection ID, packet number, AEAD tag, frame type and length.
+        let overhead = 1 + path.remote_cids.active().cid.len() + 4 + 16 + 3;
+        usize::from(path.mtu.current()).saturating_sub(overhead)
     }
 
     /// Sends a PING, which the peer must acknowledge.
@@ -188,14 +197,12 @@ impl Connection {
         if !self.life.confirmed || self.is_closed() {
             return Err(KeyUpdateError);
         }
-        let pto = self.largest_pto();
-        let next: Vec<(PathId, u64)> =
-            self.paths.iter().map(|path| (path.id, path.space.peek_packet_number())).collect();
+        self.refresh_key_retention();
         let keys = self.keys.one_rtt.as_mut().ok_or(KeyUpdateError)?;
-        keys.initiate_update(&next).map_err(|_| KeyUpdateError)?;
-        keys.set_drop_time(now + 3 * pto);
+        keys.initiate_update(now).map_err(|_| KeyUpdateError)?;
         self.ping();
-        self.observer.emit(now, || observe::Event::KeysUpdated { by_peer: false });
+        let phase = self.key_phase();
+        self.observer.emit(now, || observe::Event::KeysUpdated { phase, by_peer: false });
         Ok(())
     }
 
@@ -292,17 +299,15 @@ impl Connection {
     /// Keying material for the application's own use. RFC 8446 s7.5.
     ///
     /// # Errors
-    /// INTERNAL_ERROR before the handshake is complete, or if TLS refuses the length.
+    /// [`ExportError`] before the handshake is complete, or if TLS refuses the length.
     pub fn export_keying_material(
         &self,
         out: &mut [u8],
         label: &[u8],
         context: &[u8],
-    ) -> Result<(), TransportError> {
-        match &self.handshake.session {
-            Some(session) => session.export_keying_material(out, label, context),
-            None => Err(TransportError::internal("no TLS session yet")),
-        }
+    ) -> Result<(), ExportError> {
+        let session = self.handshake.session.as_ref().ok_or(ExportError)?;
+        session.export_keying_material(out, label, Some(context))
     }
 
     /// Changes how many streams the peer may have open at once.
