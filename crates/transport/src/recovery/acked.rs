@@ -50,14 +50,18 @@ impl Recovery {
         space: &mut PacketNumberSpace,
         kind: SpaceKind,
         ack: &Ack<'_>,
-        context: AckContext,
+        context: &AckContext,
         handler: &mut impl LossHandler,
     ) -> Result<AckSummary, TransportError> {
         let frame = AckFrame {
             largest: ack.largest,
             ranges: ack.ranges(),
             ecn: ack.ecn,
-            timestamps: std::iter::empty(),
+            timestamps: ack.timestamps.into_iter().flat_map(|timestamps| {
+                timestamps
+                    .iter(context.timestamps_exponent)
+                    .map(|(number, micros)| (number, Duration::from_micros(micros)))
+            }),
         };
         self.on_ack_frame(space, kind, frame, context, handler)
     }
@@ -67,7 +71,7 @@ impl Recovery {
         space: &mut PacketNumberSpace,
         kind: SpaceKind,
         frame: AckFrame<R, T>,
-        context: AckContext,
+        context: &AckContext,
         handler: &mut impl LossHandler,
     ) -> Result<AckSummary, TransportError>
     where
@@ -96,7 +100,7 @@ impl Recovery {
         if !newly.any {
             return Ok(summary);
         }
-        summary.rtt_sample = self.sample_rtt(kind, &newly, frame.largest, &context);
+        summary.rtt_sample = self.sample_rtt(kind, &newly, frame.largest, context);
         self.sample_one_way_delay(space, frame.timestamps);
         if prior_largest.is_none_or(|prior| frame.largest > prior) {
             self.process_ecn(space, &newly, frame.ecn, now, &mut summary);

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::{LossHandler, Recovery, SCRATCH};
+use super::{LossHandler, LossTrigger, Recovery, SCRATCH};
 use crate::{
     congestion::{LossEvent, LostPacket},
-    observe::LossTrigger,
     space::{Fate, LostRun, PacketNumberSpace, SentPacket, SpaceKind},
     time::{Instant, earliest},
     units::PacketNumber,

@@ -26,6 +26,8 @@ mod timer;
 #[cfg(test)]
 mod proptests;
 #[cfg(test)]
+mod test_path;
+#[cfg(test)]
 mod tests;
 
 pub use owd::OneWayDelay;
@@ -39,7 +41,7 @@ use crate::{
         CongestionController, ControllerContext, LostPacket, Pacer, RttView, SentEvent,
         SharedControllerFactory, fallback_rate, minimum_window,
     },
-    observe::{EcnPhase, LossTrigger, RecoveryMetrics},
+    observe::{EcnPhase, RecoveryMetrics},
     packet::Token,
     rng::Rng,
     space::{Fate, PacketNumberSpace, SentPacket, SpaceKind},
@@ -49,10 +51,32 @@ use crate::{
 
 use self::{ecn::EcnValidation, rate::DeliveryRate, threshold::ReorderingTolerance};
 
+/// The probe timeout of a path nothing is known about. RFC 9002 s6.2.2.
+pub(crate) const INITIAL_PTO: Duration = Duration::from_millis(333 + 4 * 333 / 2);
 /// Timers cannot be trusted below this. RFC 9002 s6.1.2.
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 /// Scratch memory above this many lost packets is given back after use.
 const SCRATCH: usize = 32;
+
+/// Why a packet was declared lost. RFC 9002 s6.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LossTrigger {
+    /// Enough later packets were acknowledged.
+    ReorderingThreshold,
+    /// Enough time passed.
+    TimeThreshold,
+}
+
+impl LossTrigger {
+    /// The word used in qlog and counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReorderingThreshold => "reordering_threshold",
+            Self::TimeThreshold => "time_threshold",
+        }
+    }
+}
 
 /// The packet number spaces that share a path: on path 0 up to three, elsewhere one.
 #[derive(Debug)]
@@ -371,8 +395,8 @@ impl Recovery {
     }
 
     /// Reordering in packets tolerated now.
-    pub fn packet_threshold(&self) -> u32 {
-        self.tolerance.packets()
+    pub fn packet_threshold(&self) -> u64 {
+        u64::from(self.tolerance.packets())
     }
 
     /// The numbers for events.
@@ -389,7 +413,7 @@ impl Recovery {
             slow_start_threshold: controller.slow_start_threshold,
             pacing_rate: self.pacing.then(|| self.pacing_rate()),
             bandwidth: controller.bandwidth,
-            packet_threshold: self.packet_threshold(),
+            packet_threshold: self.tolerance.packets(),
         }
     }
 

@@ -17,7 +17,7 @@ const MAX_BACKOFF_SHIFT: u32 = 20;
 impl Recovery {
     /// When to call [`Self::on_timeout`]: the earliest time a packet counts as lost, else the
     /// probe timeout; `None` when nothing is waited for. RFC 9002 A.8.
-    pub fn timer(&self, spaces: &Spaces<'_>, context: TimerContext) -> Option<Instant> {
+    pub fn timer(&self, spaces: &Spaces<'_>, context: &TimerContext) -> Option<Instant> {
         if let Some((at, _)) = earliest_loss(spaces) {
             return Some(at);
         }
@@ -25,7 +25,7 @@ impl Recovery {
         if context.amplification_blocked {
             return None;
         }
-        self.probe_timeout(spaces, &context).map(|(at, _)| at)
+        self.probe_timeout(spaces, context).map(|(at, _)| at)
     }
 
     /// The timer fired.
@@ -33,7 +33,7 @@ impl Recovery {
         &mut self,
         now: Instant,
         spaces: &mut Spaces<'_>,
-        context: TimerContext,
+        context: &TimerContext,
         handler: &mut impl LossHandler,
     ) -> TimerAction {
         if let Some((at, kind)) = earliest_loss(spaces) {
@@ -51,7 +51,7 @@ impl Recovery {
             return TimerAction::Nothing;
         }
         let Some((_, kind)) =
-            self.probe_timeout(spaces, &context).filter(|&(at, _)| at <= now)
+            self.probe_timeout(spaces, context).filter(|&(at, _)| at <= now)
         else {
             return TimerAction::Nothing;
         };
@@ -64,10 +64,29 @@ impl Recovery {
             self.prune(space, now, context.max_ack_delay);
             if space.has_ack_eliciting_in_flight() {
                 packets = PROBES;
-                repeat_oldest(space, kind, handler);
             }
         }
         TimerAction::Probe { kind, packets }
+    }
+
+    /// Reports what the oldest `packets` ack-eliciting packets carried as lost, so that probes
+    /// repeat it; the packets stay in flight. RFC 9002 s6.2.4.
+    ///
+    /// An unreliable datagram is not repeated, nor is an ACK.
+    pub fn resend_oldest(
+        &self,
+        space: &mut PacketNumberSpace,
+        packets: usize,
+        handler: &mut impl LossHandler,
+    ) {
+        let oldest = space.sent.outstanding().filter(|(_, packet)| packet.ack_eliciting);
+        for (_, packet) in oldest.take(packets) {
+            for token in space.sent.tokens_of(packet) {
+                if !matches!(token, Token::Datagram { .. } | Token::Ack { .. }) {
+                    handler.token_lost(SpaceKind::Data, token);
+                }
+            }
+        }
     }
 
     /// The probe timeout and its space. RFC 9002 A.8 GetPtoTimeAndSpace.
@@ -108,22 +127,4 @@ fn earliest_loss(spaces: &Spaces<'_>) -> Option<(Instant, SpaceKind)> {
         .present()
         .filter_map(|(kind, space)| Some((space.loss_time?, kind)))
         .min_by_key(|&(at, _)| at)
-}
-
-/// Has the probes repeat what the oldest packets carried, which stay in flight. RFC 9002 s6.2.4.
-///
-/// An unreliable datagram is not repeated, nor is an ACK.
-fn repeat_oldest(
-    space: &PacketNumberSpace,
-    kind: SpaceKind,
-    handler: &mut impl LossHandler,
-) {
-    let oldest = space.sent.outstanding().filter(|(_, packet)| packet.ack_eliciting);
-    for (_, packet) in oldest.take(usize::from(PROBES)) {
-        for token in space.sent.tokens_of(packet) {
-            if !matches!(token, Token::Datagram { .. } | Token::Ack { .. }) {
-                handler.token_lost(kind, token);
-            }
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use super::{
     TimestampConfig,
     ranges::Ranges,
-    timestamps::ArrivalTimes,
+    timestamps::{ArrivalTimes, MAX_PENDING},
 };
 use crate::{
     ack::{AckDecision, AckPolicy, ReceivedView},
@@ -13,7 +13,7 @@ use crate::{
     packet::PacketWriter,
     time::{Instant, earliest},
     units::{Ecn, PacketNumber, PathId},
-    wire::{AckToWrite, EcnCounts},
+    wire::{AckToWrite, EcnCounts, TimestampsToWrite},
 };
 
 /// Received packet numbers, ECN counts and the state of the next ACK.
@@ -57,11 +57,6 @@ impl ReceivedPackets {
             deadline: None,
             arrivals: None,
         }
-    }
-
-    /// From now on keeps arrival times for [`Self::write_ack`] to report. At most 64 wait.
-    pub fn record_timestamps(&mut self) {
-        self.arrivals.get_or_insert_default();
     }
 
     /// Whether this number arrived before, or is so old that nobody remembers.
@@ -179,7 +174,8 @@ impl ReceivedPackets {
 
     /// Writes an ACK of everything remembered; false if nothing was received or nothing fits.
     ///
-    /// `ack_delay_exponent`: ours, as announced. `timestamps`: the peer's wishes, if it has any.
+    /// `ack_delay_exponent`: ours, as announced. `timestamps`: the peer's wishes, if it has any;
+    /// arrival times are kept (at most 64) from the first such call on.
     pub fn write_ack(
         &mut self,
         now: Instant,
@@ -194,19 +190,34 @@ impl ReceivedPackets {
         let delay = now.saturating_since(self.largest_at).as_micros();
         let delay = u64::try_from(delay).unwrap_or(u64::MAX) >> ack_delay_exponent.min(20);
         let marked = self.ecn.ect0 > 0 || self.ecn.ect1 > 0 || self.ecn.ce > 0;
+        let mut newest = [(0, 0); MAX_PENDING];
+        let to_report = timestamps.and_then(|config| {
+            let arrivals = self.arrivals.get_or_insert_default();
+            let received = arrivals.newest(&config, &mut newest);
+            let (exponent, max) = (config.exponent, config.max_per_ack);
+            (!received.is_empty()).then_some(TimestampsToWrite { received, exponent, max })
+        });
         let ack = AckToWrite {
             path,
             largest,
             delay,
             ranges: self.ranges.iter(),
             ecn: marked.then_some(self.ecn),
-            timestamps: None,
+            timestamps: to_report,
         };
         if !packet.push_ack(ack) {
             return false;
         }
         self.on_ack_sent(now, largest);
         true
+    }
+
+    /// As if [`Self::write_ack`] had succeeded.
+    #[cfg(test)]
+    pub(crate) fn ack_was_sent(&mut self, now: Instant) {
+        if let Some(largest) = self.ranges.largest() {
+            self.on_ack_sent(now, largest);
+        }
     }
 
     fn on_ack_sent(&mut self, now: Instant, largest: PacketNumber) {

@@ -50,20 +50,13 @@ pub(crate) struct SendSnapshot {
 /// A packet that left.
 #[derive(Clone, Copy, Debug)]
 pub struct SentPacket {
-    /// When.
-    pub sent: Instant,
-    /// Its size in bytes of UDP payload.
-    pub bytes: u16,
-    /// Whether the peer must acknowledge it.
-    pub ack_eliciting: bool,
-    /// Whether it counts towards bytes in flight.
-    pub in_flight: bool,
-    /// Whether it probes for a larger MTU; its loss says nothing about congestion.
-    pub mtu_probe: bool,
-    /// Whether it is a PTO probe.
-    pub probe: bool,
-    /// The mark it left with.
-    pub ecn: Ecn,
+    pub(crate) sent: Instant,
+    pub(crate) bytes: u16,
+    pub(crate) ack_eliciting: bool,
+    pub(crate) in_flight: bool,
+    pub(crate) mtu_probe: bool,
+    pub(crate) probe: bool,
+    pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
     /// Counts network paths: RFC 9000 s9.4 forbids that a packet of an old one says anything
@@ -108,13 +101,49 @@ impl SentPacket {
         Self { fate: Fate::Void, ..Self::new(now, 0, 0, snapshot) }
     }
 
+    /// When it left.
+    pub fn sent(&self) -> Instant {
+        self.sent
+    }
+
+    /// Its size in bytes of UDP payload.
+    pub fn bytes(&self) -> u16 {
+        self.bytes
+    }
+
+    /// Whether the peer must acknowledge it.
+    pub fn is_ack_eliciting(&self) -> bool {
+        self.ack_eliciting
+    }
+
+    /// Whether it counts towards bytes in flight until it is acknowledged or lost.
+    pub fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
+    /// Whether it probes for a larger MTU; its loss says nothing about congestion.
+    pub fn is_mtu_probe(&self) -> bool {
+        self.mtu_probe
+    }
+
+    /// Whether it is a PTO probe.
+    pub fn is_probe(&self) -> bool {
+        self.probe
+    }
+
+    /// The mark it left with.
+    pub fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    /// Whether it was declared lost before.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.fate, Fate::LostByThreshold | Fate::LostByTime)
+    }
+
     /// When this packet was declared lost; meaningless before.
     pub(crate) fn lost_at(&self) -> Instant {
         self.snapshot.first_sent
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        matches!(self.fate, Fate::LostByThreshold | Fate::LostByTime)
     }
 }
 
@@ -370,9 +399,9 @@ fn tokens_in<'a>(
 /// Gives memory back once seven eighths are unused (paid for by as many pops), or all is.
 fn shrink<T>(ring: &mut VecDeque<T>) {
     let capacity = ring.capacity();
-    if capacity > LARGE && ring.len() < capacity / 8 {
-        ring.shrink_to(capacity / 4);
-    } else if capacity > SMALL && ring.is_empty() {
+    if capacity > SMALL && ring.is_empty() {
         ring.shrink_to(SMALL);
+    } else if capacity > LARGE && ring.len() < capacity / 8 {
+        ring.shrink_to(capacity / 4);
     }
 }

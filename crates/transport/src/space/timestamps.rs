@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::{time::Instant, units::PacketNumber};
 
 /// More timestamps than this never wait for an ACK, whatever the peer asks for. 16 bytes each.
-const MAX_PENDING: usize = 64;
+pub(super) const MAX_PENDING: usize = 64;
 
 /// How receive timestamps are reported to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,20 @@ impl ArrivalTimes {
         self.pending.push_back((number, now));
     }
 
-    /// The newest arrivals, newest first, as many as the peer takes.
-    pub(super) fn newest(
+    /// Fills `out` with the newest arrivals, newest first, in microseconds since the basis.
+    pub(super) fn newest<'a>(
         &self,
         config: &TimestampConfig,
-    ) -> impl Iterator<Item = (PacketNumber, Instant)> + Clone + '_ {
+        out: &'a mut [(PacketNumber, u64); MAX_PENDING],
+    ) -> &'a [(PacketNumber, u64)] {
         let max = usize::try_from(config.max_per_ack).unwrap_or(usize::MAX);
-        self.pending.iter().rev().take(max).copied()
+        let mut count = 0;
+        for ((number, at), slot) in self.pending.iter().rev().take(max).zip(out.iter_mut()) {
+            let micros = at.saturating_since(config.basis).as_micros();
+            *slot = (*number, u64::try_from(micros).unwrap_or(u64::MAX));
+            count += 1;
+        }
+        out.get(..count).unwrap_or_default()
     }
 
     /// An ACK told them.
