@@ -102,11 +102,9 @@ impl Endpoint {
         if self.table.len() >= server.max_connections {
             return Err(AcceptError::TooManyConnections);
         }
-        let entry = Entry {
-            initial_dcid: Some(incoming.dcid),
-            counts_as_incoming: true,
-            ..Entry::default()
-        };
+        let mut entry = Entry::default();
+        entry.initial_dcid = Some(incoming.dcid);
+        entry.counts_as_incoming = true;
         let handle = self.table.insert(entry);
         let remote = incoming.meta.four_tuple.remote;
         let Some(local_cid) = self.first_id(handle, remote) else {

@@ -4,8 +4,8 @@ use super::{DatagramMeta, Transmit};
 use crate::{
     error::Code,
     rng::Rng,
-    tls::{Keys, retry_integrity_tag},
-    units::Ecn,
+    tls::{Keys, TAG_LEN, open_in_place, retry_integrity_tag, seal_in_place},
+    units::{Ecn, PathId},
     wire::{
         Close, ConnectionId, Frame, LongHeader, LongType, ResetToken, Version, Writer,
         decode_packet_number, patch_length, write_retry_without_tag, write_version_negotiation,
@@ -16,7 +16,6 @@ use crate::{
 pub(super) const MIN_RESET_LEN: usize = 21;
 /// A reset in answer to a packet longer than this need not be one byte shorter only.
 const TYPICAL_RESET_LEN: usize = 43;
-const TAG_LEN: usize = 16;
 
 /// `len` bytes at the end of the buffer, for where `meta` came from.
 pub(super) fn answer(meta: &DatagramMeta, len: usize) -> Transmit {
@@ -135,12 +134,7 @@ pub(super) fn initial_close(
     let packet = packet.get_mut(..end + TAG_LEN)?;
     patch_length(packet, length_offset, PN_LEN + (end - header_len) + TAG_LEN);
     let (head, payload) = packet.split_at_mut_checked(header_len)?;
-    let (payload, tag_room) = payload.split_at_mut_checked(end - header_len)?;
-    let tag = keys.local.packet.encrypt_in_place(0, head, payload).ok()?;
-    if tag.as_ref().len() != tag_room.len() {
-        return None;
-    }
-    tag_room.copy_from_slice(tag.as_ref());
+    seal_in_place(&*keys.local.packet, PathId::ZERO, 0, head, payload).ok()?;
     let (head, rest) = packet.split_at_mut_checked(header_len)?;
     let (first, head) = head.split_first_mut()?;
     let number = head.len().checked_sub(PN_LEN).and_then(|at| head.get_mut(at..))?;
@@ -179,5 +173,5 @@ fn open_initial(keys: &Keys, packet: &mut [u8], pn_offset: usize) -> Option<()> 
         number.get(..number_len)?.iter().fold(0u64, |n, &byte| (n << 8) | u64::from(byte));
     let number = decode_packet_number(None, truncated, number_len);
     let (header, payload) = packet.split_at_mut_checked(pn_offset + number_len)?;
-    keys.remote.packet.decrypt_in_place(number, header, payload).ok().map(|_| ())
+    open_in_place(&*keys.remote.packet, PathId::ZERO, number, header, payload).map(|_| ())
 }

@@ -36,12 +36,6 @@ impl Json<'_> {
         self.0.push(b']');
     }
 
-    /// Valid JSON made elsewhere.
-    pub(super) fn raw(&mut self, json: &[u8]) {
-        self.separate();
-        self.0.extend_from_slice(json);
-    }
-
     pub(super) fn str(&mut self, value: &str) {
         self.separate();
         string(self.0, value);

@@ -1,0 +1,136 @@
+//! Floods stay within the limits of the configuration.
+
+use super::kit::*;
+use crate::{
+    config::EndpointConfig,
+    endpoint::{DatagramEvent, EndpointEvent, MemoryTokenStore, TokenStore},
+    error::Code,
+    observe::{Abuse, DropReason},
+};
+
+#[test]
+fn above_max_incoming_clients_must_prove_their_address() {
+    let mut server = Server::with(EndpointConfig::default(), |server| server.max_incoming = 10);
+    let mut kept = Vec::new();
+    let mut retries = 0;
+    for n in 0..2_000u64 {
+        let client = client_address(n as u16);
+        let packet = InitialPacket::numbered(n);
+        match server.receive(client, &packet.datagram()) {
+            DatagramEvent::Incoming(incoming) => kept.push(incoming),
+            DatagramEvent::Transmit(_) => {
+                retries += 1;
+                let (scid, token) = read_retry(&server.answer, &packet.dcid);
+                // Who comes back is let in, as long as there is room to wait.
+                let second = InitialPacket::with_token(scid, &token);
+                let event = server.receive(client, &second.datagram());
+                assert!(matches!(event, DatagramEvent::Dropped(DropReason::Overload)));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(server.endpoint.undecided() <= 10);
+        assert!(server.endpoint.routes.len() <= 10);
+    }
+    assert_eq!((kept.len(), retries), (10, 1_990));
+    assert!(server.counters.snapshot().abuse(Abuse::HandshakeFlood) >= 1_990);
+}
+
+#[test]
+fn unfinished_handshakes_count_until_they_are_over() {
+    let mut server = Server::with(EndpointConfig::default(), |server| server.max_incoming = 3);
+    let mut handles = Vec::new();
+    for n in 0..3 {
+        let packet = InitialPacket::numbered(n).datagram();
+        let incoming = server.incoming(client_address(n as u16), &packet);
+        handles.push(server.endpoint.accept(server.now, incoming, None).unwrap());
+    }
+    // A fourth is sent away to prove its address, and then let in.
+    let client = client_address(4);
+    let fourth = InitialPacket::numbered(4);
+    server.transmit(client, &fourth.datagram());
+    let (scid, token) = read_retry(&server.answer, &fourth.dcid);
+    let incoming = server.incoming(client, &InitialPacket::with_token(scid, &token).datagram());
+    server.endpoint.ignore(incoming);
+    let (handle, _) = handles[0];
+    for _ in 0..2 {
+        server.endpoint.handle_connection_event(handle, EndpointEvent::HandshakeOver);
+    }
+    assert!(!server.incoming(client, &fourth.datagram()).is_validated());
+    server.transmit(client_address(5), &InitialPacket::numbered(5).datagram());
+}
+
+#[test]
+fn above_max_connections_clients_are_refused() {
+    let mut server = Server::with(EndpointConfig::default(), |server| server.max_connections = 2);
+    let mut kept = Vec::new();
+    for n in 0..2 {
+        let packet = InitialPacket::numbered(n).datagram();
+        let incoming = server.incoming(client_address(n as u16), &packet);
+        kept.push(server.endpoint.accept(server.now, incoming, None).unwrap());
+    }
+    let third = InitialPacket::numbered(3);
+    server.transmit(client_address(3), &third.datagram());
+    assert_eq!(read_close(&server.answer, &third.dcid), Code::CONNECTION_REFUSED.0);
+    assert_eq!(server.counters.snapshot().abuse(Abuse::TooManyConnections), 1);
+    server.endpoint.handle_connection_event(kept[0].0, EndpointEvent::Drained);
+    let _welcome = server.incoming(client_address(3), &third.datagram());
+}
+
+#[test]
+fn early_datagrams_of_an_attempt_are_bounded() {
+    let mut server =
+        Server::with(EndpointConfig::default(), |server| server.incoming_buffer_bytes = 10_000);
+    let client = client_address(1);
+    let packet = InitialPacket::numbered(1).datagram();
+    let incoming = server.incoming(client, &packet);
+    let count = |server: &mut Server, data: &[u8]| {
+        (0..500)
+            .filter(|_| matches!(server.receive(client, data), DatagramEvent::Buffered))
+            .count()
+    };
+    assert_eq!(count(&mut server, &packet), 6);
+    // Small ones cost something too.
+    let small = InitialPacket { len: 100, ..InitialPacket::numbered(1) }.datagram();
+    assert!(count(&mut server, &small) < 20);
+    assert!(server.counters.snapshot().abuse(Abuse::EarlyDataFlood) > 900);
+    assert!(server.endpoint.accept(server.now, incoming, None).is_ok());
+}
+
+#[test]
+fn ten_thousand_connections_leave_nothing_behind() {
+    let mut server = Server::new();
+    for n in 0..2_000u64 {
+        let packet = InitialPacket::numbered(n).datagram();
+        let incoming = server.incoming(client_address(1), &packet);
+        let (handle, connection) = server.endpoint.accept(server.now, incoming, None).unwrap();
+        drop(connection);
+        server.endpoint.handle_connection_event(handle, EndpointEvent::Drained);
+        assert!(handle.0 < 32, "handles are used again");
+    }
+    assert_eq!(server.endpoint.routes.len(), 0);
+    assert_eq!(server.endpoint.connections(), 0);
+}
+
+#[test]
+fn a_token_store_keeps_few_tokens_of_few_servers() {
+    let store = MemoryTokenStore::new(3, 2);
+    assert_eq!(store.take("a"), None);
+    for n in 0..5u8 {
+        store.insert("a", bytes::Bytes::from(vec![n]));
+    }
+    for name in ["b", "c"] {
+        store.insert(name, bytes::Bytes::from_static(b"t"));
+    }
+    // Newest first, each once, two at most.
+    assert_eq!(store.take("a").as_deref(), Some(&[4][..]));
+    assert_eq!(store.take("a").as_deref(), Some(&[3][..]));
+    assert_eq!(store.take("a"), None);
+    for n in 0..100 {
+        store.insert(&format!("host{n}"), bytes::Bytes::from_static(b"t"));
+    }
+    assert_eq!(store.take("b"), None);
+    assert!((97..100).all(|n| store.take(&format!("host{n}")).is_some()));
+    store.insert("big", bytes::Bytes::from(vec![0; 100_000]));
+    store.insert("none", bytes::Bytes::new());
+    assert_eq!((store.take("big"), store.take("none")), (None, None));
+}
