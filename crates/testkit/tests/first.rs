@@ -19,10 +19,13 @@ fn fetches_over_named_links() {
             "{name}: {done:?} ended={:?} {:?}",
             client.ended, client.fetches
         );
+        if let Some((_, c)) = pair.client().connections().next() {
+            println!("  client sent {:?} {:?}", c.stats().frames_sent, c.stream_stats());
+        }
         if let Some((_, c)) = pair.server().connections().next() {
             println!(
                 "  server {:?} {:?}",
-                c.stats().packets_sent,
+                c.stats().frames_received,
                 c.path_stats(tautline_transport::units::PathId::ZERO)
             );
         }

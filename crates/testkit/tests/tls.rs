@@ -13,6 +13,7 @@ use tautline_testkit::tls::{
 };
 use tautline_transport::{
     error::Code,
+    rng::Rng,
     time::Instant,
     tls::{
         ClientSessionFactory, ClientTicketStore, DirectionalKeys, Level, OneRttKeys, RustlsClient,
@@ -382,6 +383,62 @@ fn configurations_are_checked_at_once() {
             .start(Version::V1, "127.0.0.1", Vec::new())
             .is_ok()
     );
+}
+
+/// Bytes flipped anywhere in either flight end in an error or in silence, never in a panic, and
+/// never in a completed handshake that differs.
+#[test]
+fn mutated_flights_are_survived() {
+    let (client, server) = (client(1), server(2));
+    connect(&client, &server);
+    let mut rng = Rng::from_u64(9);
+    for round in 0..400 {
+        let (mut c, mut s) = start(&client, &server);
+        let mutate_server = round % 2 == 1;
+        let mut level = Level::Initial;
+        let mut hello = Vec::new();
+        c.write(&mut hello);
+        if !mutate_server {
+            mutate(&mut rng, &mut hello);
+        }
+        if s.read(Level::Initial, &hello).is_err() {
+            // A session that failed keeps failing, quietly.
+            assert!(s.read(Level::Initial, &hello).is_err());
+            continue;
+        }
+        loop {
+            let mut data = Vec::new();
+            let change = s.write(&mut data);
+            if change.is_none() && data.is_empty() {
+                break;
+            }
+            if mutate_server && !data.is_empty() {
+                mutate(&mut rng, &mut data);
+            }
+            let failed = c.read(level, &data).is_err();
+            while c.write(&mut Vec::new()).is_some() {}
+            if failed {
+                break;
+            }
+            if change.is_some() {
+                level = if level == Level::Initial {
+                    Level::Handshake
+                } else {
+                    Level::OneRtt
+                };
+            }
+        }
+        assert!(c.is_handshaking(), "round {round}: the transcript differs");
+    }
+}
+
+fn mutate(rng: &mut Rng, data: &mut Vec<u8>) {
+    let at = usize::try_from(rng.below(data.len() as u64)).unwrap();
+    match rng.below(3) {
+        0 => data[at] ^= 1 << rng.below(8),
+        1 => data.insert(at, rng.below(256) as u8),
+        _ => drop(data.remove(at)),
+    }
 }
 
 #[derive(Debug, Default)]

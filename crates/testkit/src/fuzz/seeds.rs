@@ -44,41 +44,94 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
         token: ResetToken([9; 16]),
     };
     let groups: [(&'static str, &[Frame<'_>]); 8] = [
-        ("padding_ping", &[Frame::Ping, Frame::Padding { len: 20 }, Frame::HandshakeDone]),
+        (
+            "padding_ping",
+            &[
+                Frame::Ping,
+                Frame::Padding { len: 20 },
+                Frame::HandshakeDone,
+            ],
+        ),
         (
             "streams",
             &[
-                Frame::Stream(Stream { id, offset: 0, data: b"first", fin: false }),
-                Frame::Stream(Stream { id, offset: 100_000, data: b"last", fin: true }),
-                Frame::ResetStream(ResetStream { id, code: 7, final_size: 1 << 20 }),
-                Frame::ResetStreamAt { id, code: 7, final_size: 1 << 20, reliable_size: 99 },
+                Frame::Stream(Stream {
+                    id,
+                    offset: 0,
+                    data: b"first",
+                    fin: false,
+                }),
+                Frame::Stream(Stream {
+                    id,
+                    offset: 100_000,
+                    data: b"last",
+                    fin: true,
+                }),
+                Frame::ResetStream(ResetStream {
+                    id,
+                    code: 7,
+                    final_size: 1 << 20,
+                }),
+                Frame::ResetStreamAt {
+                    id,
+                    code: 7,
+                    final_size: 1 << 20,
+                    reliable_size: 99,
+                },
                 Frame::StopSending { id, code: 7 },
             ],
         ),
-        ("crypto_token", &[
-            Frame::Crypto { offset: 1200, data: b"client hello" },
-            Frame::NewToken { token: b"a token" },
-        ]),
+        (
+            "crypto_token",
+            &[
+                Frame::Crypto {
+                    offset: 1200,
+                    data: b"client hello",
+                },
+                Frame::NewToken { token: b"a token" },
+            ],
+        ),
         (
             "flow_control",
             &[
                 Frame::MaxData(1 << 24),
                 Frame::MaxStreamData { id, max: 1 << 20 },
-                Frame::MaxStreams { dir: Dir::Bi, max: 100 },
-                Frame::MaxStreams { dir: Dir::Uni, max: 1 << 60 },
+                Frame::MaxStreams {
+                    dir: Dir::Bi,
+                    max: 100,
+                },
+                Frame::MaxStreams {
+                    dir: Dir::Uni,
+                    max: 1 << 60,
+                },
                 Frame::DataBlocked(1 << 24),
                 Frame::StreamDataBlocked { id, limit: 1 << 20 },
-                Frame::StreamsBlocked { dir: Dir::Bi, limit: 100 },
-                Frame::StreamsBlocked { dir: Dir::Uni, limit: 3 },
+                Frame::StreamsBlocked {
+                    dir: Dir::Bi,
+                    limit: 100,
+                },
+                Frame::StreamsBlocked {
+                    dir: Dir::Uni,
+                    limit: 3,
+                },
             ],
         ),
         (
             "connection_ids",
             &[
                 Frame::NewConnectionId(new_cid),
-                Frame::NewConnectionId(NewConnectionId { path: Some(path), ..new_cid }),
-                Frame::RetireConnectionId { path: None, sequence: 1 },
-                Frame::RetireConnectionId { path: Some(path), sequence: 1 },
+                Frame::NewConnectionId(NewConnectionId {
+                    path: Some(path),
+                    ..new_cid
+                }),
+                Frame::RetireConnectionId {
+                    path: None,
+                    sequence: 1,
+                },
+                Frame::RetireConnectionId {
+                    path: Some(path),
+                    sequence: 1,
+                },
                 Frame::PathChallenge([1; 8]),
                 Frame::PathResponse([2; 8]),
             ],
@@ -87,18 +140,37 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
             "multipath",
             &[
                 Frame::PathAbandon { path, code: 0x3e },
-                Frame::PathStatus { path, available: true, sequence: 1 },
-                Frame::PathStatus { path, available: false, sequence: 2 },
+                Frame::PathStatus {
+                    path,
+                    available: true,
+                    sequence: 1,
+                },
+                Frame::PathStatus {
+                    path,
+                    available: false,
+                    sequence: 2,
+                },
                 Frame::MaxPathId(8),
                 Frame::PathsBlocked(8),
-                Frame::PathCidsBlocked { path, next_sequence: 4 },
+                Frame::PathCidsBlocked {
+                    path,
+                    next_sequence: 4,
+                },
             ],
         ),
         (
             "close",
             &[
-                Frame::ConnectionClose(Close { frame_type: Some(8), code: 10, reason: b"why" }),
-                Frame::ConnectionClose(Close { frame_type: None, code: 0, reason: b"" }),
+                Frame::ConnectionClose(Close {
+                    frame_type: Some(8),
+                    code: 10,
+                    reason: b"why",
+                }),
+                Frame::ConnectionClose(Close {
+                    frame_type: None,
+                    code: 0,
+                    reason: b"",
+                }),
             ],
         ),
         (
@@ -118,39 +190,80 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds: Vec<_> = groups
         .into_iter()
         .map(|(name, frames)| {
-            (name, written(512, |w| frames.iter().for_each(|frame| frame.encode(w))))
+            (
+                name,
+                written(512, |w| frames.iter().for_each(|frame| frame.encode(w))),
+            )
         })
         .collect();
     seeds.push(("ack", written(512, |w| ack(w, None, None, false))));
     seeds.push(("ack_ecn", written(512, |w| ack(w, None, ecn(), false))));
-    seeds.push(("path_ack_ecn", written(512, |w| ack(w, Some(path), ecn(), false))));
+    seeds.push((
+        "path_ack_ecn",
+        written(512, |w| ack(w, Some(path), ecn(), false)),
+    ));
     seeds.push(("ack_timestamps", written(512, |w| ack(w, None, None, true))));
-    seeds.push(("path_ack_timestamps", written(512, |w| ack(w, Some(path), ecn(), true))));
+    seeds.push((
+        "path_ack_timestamps",
+        written(512, |w| ack(w, Some(path), ecn(), true)),
+    ));
     // No Length: the data takes the rest of the packet.
-    seeds.push(("stream_to_the_end", vec![0x0d, 4, 0x40, 0x80, b'd', b'a', b't', b'a']));
-    seeds.push(("datagram_to_the_end", vec![0x01, 0x30, b'd', b'a', b't', b'a']));
+    seeds.push((
+        "stream_to_the_end",
+        vec![0x0d, 4, 0x40, 0x80, b'd', b'a', b't', b'a'],
+    ));
+    seeds.push((
+        "datagram_to_the_end",
+        vec![0x01, 0x30, b'd', b'a', b't', b'a'],
+    ));
     seeds.push(("type_not_minimal", vec![0x40, 0x01]));
     seeds.push(("ack_below_zero", vec![0x02, 4, 0, 1, 4, 0, 0]));
     seeds
 }
 
 fn ecn() -> Option<EcnCounts> {
-    Some(EcnCounts { ect0: 1000, ect1: 0, ce: 3 })
+    Some(EcnCounts {
+        ect0: 1000,
+        ect1: 0,
+        ce: 3,
+    })
 }
 
 fn ack(w: &mut Writer<'_>, path: Option<PathId>, ecn: Option<EcnCounts>, timestamps: bool) {
     let received = [(995, 40_000), (1000, 39_000), (999, 38_500), (900, 100)];
-    let timestamps =
-        timestamps.then_some(TimestampsToWrite { received: &received, exponent: 0, max: 10 });
+    let timestamps = timestamps.then_some(TimestampsToWrite {
+        received: &received,
+        exponent: 0,
+        max: 10,
+    });
     let ranges = [990..=1000, 900..=950, 0..=3].into_iter();
-    write_ack(w, AckToWrite { path, largest: 1000, delay: 25, ranges, ecn, timestamps });
+    write_ack(
+        w,
+        AckToWrite {
+            path,
+            largest: 1000,
+            delay: 25,
+            ranges,
+            ecn,
+            timestamps,
+        },
+    );
 }
 
 fn headers() -> Vec<(&'static str, Vec<u8>)> {
-    let (client, server) = (cid(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]), cid(&[7; 5]));
+    let (client, server) = (
+        cid(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]),
+        cid(&[7; 5]),
+    );
     let packet = |ty, version, token: &[u8]| {
-        let header =
-            LongHeader { ty, version, dcid: client, scid: server, token, fixed_bit: true };
+        let header = LongHeader {
+            ty,
+            version,
+            dcid: client,
+            scid: server,
+            token,
+            fixed_bit: true,
+        };
         let mut offset = None;
         let mut bytes = written(200, |w| {
             offset = header.encode(w, 2, 2);
@@ -253,17 +366,35 @@ fn transport_parameters() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn varint() -> Vec<(&'static str, Vec<u8>)> {
-    let values = [0, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, (1 << 62) - 1];
+    let values = [
+        0,
+        63,
+        64,
+        16_383,
+        16_384,
+        (1 << 30) - 1,
+        1 << 30,
+        (1 << 62) - 1,
+    ];
     vec![
-        ("edges", written(64, |w| values.iter().for_each(|value| w.varint(*value)))),
-        ("not_minimal", written(16, |w| {
-            w.varint_sized(37, 2);
-            w.varint_sized(37, 8);
-        })),
-        ("packet_numbers", written(64, |w| {
-            for number in [0xabe8_b3, 0xac5c_02, 0xace8_fe, 0xa82f_30ea, 0xa82f_9b32] {
-                w.varint(number);
-            }
-        })),
+        (
+            "edges",
+            written(64, |w| values.iter().for_each(|value| w.varint(*value))),
+        ),
+        (
+            "not_minimal",
+            written(16, |w| {
+                w.varint_sized(37, 2);
+                w.varint_sized(37, 8);
+            }),
+        ),
+        (
+            "packet_numbers",
+            written(64, |w| {
+                for number in [0xabe8b3, 0xac5c02, 0xace8fe, 0xa82f30ea, 0xa82f9b32] {
+                    w.varint(number);
+                }
+            }),
+        ),
     ]
 }

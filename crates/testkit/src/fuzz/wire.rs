@@ -32,7 +32,10 @@ pub fn frames(data: &[u8]) {
         let mut again = vec![0; frame.encoded_len()];
         let mut w = Writer::new(&mut again);
         frame.encode(&mut w);
-        assert!(!w.overflowed() && w.remaining() == 0, "encoded_len is exact");
+        assert!(
+            !w.overflowed() && w.remaining() == 0,
+            "encoded_len is exact"
+        );
         let mut r = Reader::new(&again);
         assert_eq!(Frame::decode(&mut r), Ok(frame));
         assert!(r.is_empty());
@@ -61,26 +64,51 @@ fn check_ack(ack: &Ack<'_>, bytes: usize) {
 
 /// Splits a datagram into packets; the first byte gives the length of our connection IDs.
 pub fn headers(data: &[u8]) {
-    let Some((&cid_len, mut rest)) = data.split_first() else { return };
+    let Some((&cid_len, mut rest)) = data.split_first() else {
+        return;
+    };
     let cid_len = usize::from(cid_len % 22);
     while !rest.is_empty() {
-        let Ok(header) = parse_header(rest, cid_len) else { return };
+        let Ok(header) = parse_header(rest, cid_len) else {
+            return;
+        };
         let packet_len = header.packet_len(rest);
         assert!((1..=rest.len()).contains(&packet_len));
         match header {
-            Header::Initial { version, dcid, scid, token, pn_offset, .. } => {
+            Header::Initial {
+                version,
+                dcid,
+                scid,
+                token,
+                pn_offset,
+                ..
+            } => {
                 assert!(pn_offset <= packet_len);
                 long_again(LongType::Initial, version, dcid, scid, token);
             }
-            Header::ZeroRtt { version, dcid, scid, pn_offset, .. } => {
+            Header::ZeroRtt {
+                version,
+                dcid,
+                scid,
+                pn_offset,
+                ..
+            } => {
                 assert!(pn_offset <= packet_len);
                 long_again(LongType::ZeroRtt, version, dcid, scid, &[]);
             }
-            Header::Handshake { version, dcid, scid, pn_offset, .. } => {
+            Header::Handshake {
+                version,
+                dcid,
+                scid,
+                pn_offset,
+                ..
+            } => {
                 assert!(pn_offset <= packet_len);
                 long_again(LongType::Handshake, version, dcid, scid, &[]);
             }
-            Header::Short { dcid, pn_offset, .. } => {
+            Header::Short {
+                dcid, pn_offset, ..
+            } => {
                 assert_eq!(dcid.len(), cid_len);
                 assert!(pn_offset <= packet_len);
             }
@@ -102,20 +130,46 @@ fn long_again(
     scid: ConnectionId,
     token: &[u8],
 ) {
-    let header = LongHeader { ty, version, dcid, scid, token, fixed_bit: true };
+    let header = LongHeader {
+        ty,
+        version,
+        dcid,
+        scid,
+        token,
+        fixed_bit: true,
+    };
     let mut buf = vec![0; token.len() + 100];
     let mut w = Writer::new(&mut buf);
-    let length_offset = header.encode(&mut w, 7, 2).expect("the buffer is large enough");
+    let length_offset = header
+        .encode(&mut w, 7, 2)
+        .expect("the buffer is large enough");
     let bytes = w.into_written();
     patch_length(bytes, length_offset, 2);
     let pn_offset = bytes.len() - 2;
     let packet_len = bytes.len();
     let expected = match ty {
-        LongType::Initial => {
-            Header::Initial { version, dcid, scid, token, pn_offset, packet_len }
-        }
-        LongType::ZeroRtt => Header::ZeroRtt { version, dcid, scid, pn_offset, packet_len },
-        LongType::Handshake => Header::Handshake { version, dcid, scid, pn_offset, packet_len },
+        LongType::Initial => Header::Initial {
+            version,
+            dcid,
+            scid,
+            token,
+            pn_offset,
+            packet_len,
+        },
+        LongType::ZeroRtt => Header::ZeroRtt {
+            version,
+            dcid,
+            scid,
+            pn_offset,
+            packet_len,
+        },
+        LongType::Handshake => Header::Handshake {
+            version,
+            dcid,
+            scid,
+            pn_offset,
+            packet_len,
+        },
     };
     assert_eq!(parse_header(bytes, 0), Ok(expected));
 }
@@ -132,12 +186,20 @@ pub fn transport_parameters(data: &[u8]) {
             }
         };
         let again = params.encode(side, None);
-        assert_eq!(TransportParameters::decode(side, &again), Ok(params.clone()));
+        assert_eq!(
+            TransportParameters::decode(side, &again),
+            Ok(params.clone())
+        );
         let mut rng = Rng::from_u64(data.len() as u64);
         let greased = params.encode(side, Some(&mut rng));
         let mut decoded = TransportParameters::decode(side, &greased).expect("grease is ignored");
         if let Some(information) = &mut decoded.version_information {
-            assert!(information.available.pop().is_some_and(Version::is_reserved_grease));
+            assert!(
+                information
+                    .available
+                    .pop()
+                    .is_some_and(Version::is_reserved_grease)
+            );
         }
         assert_eq!(decoded, params);
         assert!(params.covers(&params.for_zero_rtt()));

@@ -127,7 +127,7 @@ fn parse_extensions<'a>(
     hello: &mut ClientHello<'a>,
 ) -> Result<(), TransportError> {
     let mut reader = Reader::new(extensions);
-    let (mut name_seen, mut alpn_seen) = (false, false);
+    let (mut name_seen, mut alpn_seen, mut params_seen) = (false, false, false);
     while !reader.is_empty() {
         let extension_type = read(reader.u16(), "extension type")?;
         let content = vector16(&mut reader, "extension")?;
@@ -141,9 +141,8 @@ fn parse_extensions<'a>(
                 hello.alpn = parse_alpn(content)?;
             }
             EXT_QUIC_TRANSPORT_PARAMETERS => {
-                if hello.transport_parameters.replace(content).is_some() {
-                    return Err(crypto(ILLEGAL_PARAMETER, "extension twice"));
-                }
+                once(&mut params_seen)?;
+                hello.transport_parameters = Some(content);
             }
             EXT_EARLY_DATA => once(&mut hello.early_data)?,
             _ => {}

@@ -414,7 +414,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<prop::sample::Index>().prop_map(|pick| Step::Deliver { pick }),
         1 => any::<prop::sample::Index>().prop_map(|pick| Step::Drop { pick }),
         1 => any::<bool>().prop_map(|client| Step::Update { client }),
-        1 => (0u64..400).prop_map(|millis| Step::Wait { millis }),
+        1 => (0u64..900).prop_map(|millis| Step::Wait { millis }),
     ]
 }
 
@@ -422,7 +422,7 @@ proptest! {
     /// Two honest ends never see an error, however packets are delayed (less than a PTO),
     /// reordered or lost, and every packet that arrives opens.
     #[test]
-    fn honest_ends_never_quarrel(steps in prop::collection::vec(step(), 1..200)) {
+    fn honest_ends_never_quarrel(steps in prop::collection::vec(step(), 1..400)) {
         let mut ends = [keys(Side::Client), keys(Side::Server)];
         // Per end and path: the next number; what the other end received last, and in which
         // phase its packets acknowledge it.
