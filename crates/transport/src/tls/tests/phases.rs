@@ -463,7 +463,7 @@ proptest! {
                     let _ = ends[usize::from(!client)].initiate_update(now);
                 }
                 Step::Wait { millis } => {
-                    now = now + Duration::from_millis(millis);
+                    now += Duration::from_millis(millis);
                     // The network forgets what is older than a PTO.
                     flying.retain(|(.., sent)| now.saturating_since(*sent) < RETENTION / 3);
                 }
