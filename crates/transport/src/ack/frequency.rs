@@ -31,7 +31,10 @@ impl AckPolicyFactory for FrequencyFactory {
     }
 
     fn build(&self, max_ack_delay: Duration) -> Box<dyn AckPolicy> {
-        Box::new(Frequency { rules: ReceiverRules::new(max_ack_delay), asked: None })
+        Box::new(Frequency {
+            rules: ReceiverRules::new(max_ack_delay),
+            asked: None,
+        })
     }
 }
 

@@ -129,7 +129,10 @@ pub struct SendView {
 
 impl SendView {
     /// All fields, in the order of the struct.
-    #[expect(clippy::too_many_arguments, reason = "a view carries many plain numbers")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a view carries many plain numbers"
+    )]
     pub fn new(
         now: Instant,
         smoothed_rtt: Duration,
@@ -140,7 +143,16 @@ impl SendView {
         peer_max_ack_delay: Duration,
         packet_threshold: u64,
     ) -> Self {
-        Self { now, smoothed_rtt, min_rtt, window, mtu, peer_min_ack_delay, peer_max_ack_delay, packet_threshold }
+        Self {
+            now,
+            smoothed_rtt,
+            min_rtt,
+            window,
+            mtu,
+            peer_min_ack_delay,
+            peer_max_ack_delay,
+            packet_threshold,
+        }
     }
 }
 

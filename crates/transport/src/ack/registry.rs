@@ -19,7 +19,10 @@ pub fn names() -> impl ExactSizeIterator<Item = &'static str> + Clone {
 
 /// The factory of that name with its default options, or `None`.
 pub fn by_name(name: &str) -> Option<SharedAckPolicyFactory> {
-    ENTRIES.iter().find(|(known, _)| *known == name).map(|(_, factory)| factory())
+    ENTRIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, factory)| factory())
 }
 
 /// What a connection uses when nothing else is chosen: `standard`.

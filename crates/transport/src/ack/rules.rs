@@ -62,7 +62,10 @@ impl ReceiverRules {
         if threshold == 0 {
             return false;
         }
-        if threshold == 1 && view.largest_before.is_some_and(|largest| view.packet_number < largest)
+        if threshold == 1
+            && view
+                .largest_before
+                .is_some_and(|largest| view.packet_number < largest)
         {
             return true;
         }
@@ -74,7 +77,9 @@ impl ReceiverRules {
         {
             return true;
         }
-        let largest = view.largest_before.map_or(view.packet_number, |l| l.max(view.packet_number));
+        let largest = view
+            .largest_before
+            .map_or(view.packet_number, |l| l.max(view.packet_number));
         view.smallest_unreported_missing
             .is_some_and(|missing| largest.saturating_sub(missing) >= threshold)
     }

@@ -19,7 +19,9 @@ impl AckPolicyFactory for StandardFactory {
     }
 
     fn build(&self, max_ack_delay: Duration) -> Box<dyn AckPolicy> {
-        Box::new(Standard { rules: ReceiverRules::new(max_ack_delay) })
+        Box::new(Standard {
+            rules: ReceiverRules::new(max_ack_delay),
+        })
     }
 }
 

@@ -62,7 +62,9 @@ fn a_packet_that_asks_for_nothing_gets_nothing() {
 #[test]
 fn immediate_ack_and_unconfirmed_handshake_hurry() {
     for name in registry::names() {
-        let mut policy = registry::by_name(name).expect("registered").build(MAX_DELAY);
+        let mut policy = registry::by_name(name)
+            .expect("registered")
+            .build(MAX_DELAY);
         let mut view = ReceivedView::in_order(at(0), 7, 1);
         view.immediate_requested = true;
         assert_eq!(policy.on_packet(&view), AckDecision::Now);
@@ -102,7 +104,9 @@ fn congestion_marks_hurry_each_by_default_and_once_per_run_when_acks_are_rare() 
 #[test]
 fn a_request_replaces_everything_for_every_policy() {
     for name in registry::names() {
-        let mut policy = registry::by_name(name).expect("registered").build(MAX_DELAY);
+        let mut policy = registry::by_name(name)
+            .expect("registered")
+            .build(MAX_DELAY);
         policy.on_request(AckRequest {
             ack_eliciting_threshold: 4,
             max_ack_delay: Duration::from_millis(7),
@@ -116,14 +120,21 @@ fn a_request_replaces_everything_for_every_policy() {
         let mut gap = ReceivedView::in_order(at(0), 90, 1);
         gap.smallest_unreported_missing = Some(7);
         gap.largest_before = Some(100);
-        assert_eq!(policy.on_packet(&gap), AckDecision::By(at(7)), "0: reordering never hurries");
+        assert_eq!(
+            policy.on_packet(&gap),
+            AckDecision::By(at(7)),
+            "0: reordering never hurries"
+        );
     }
 }
 
 #[test]
 fn threshold_zero_acknowledges_every_packet() {
     let mut policy = asked(0, 1);
-    assert_eq!(policy.on_packet(&ReceivedView::in_order(at(0), 1, 1)), AckDecision::Now);
+    assert_eq!(
+        policy.on_packet(&ReceivedView::in_order(at(0), 1, 1)),
+        AckDecision::Now
+    );
 }
 
 #[test]
@@ -185,11 +196,22 @@ fn a_packet_reported_missing_long_ago_is_reported_at_once_when_it_comes() {
 
 fn view(window: u64, rtt_millis: u64) -> SendView {
     let rtt = Duration::from_millis(rtt_millis);
-    SendView::new(at(0), rtt, rtt, window, 1_200, Duration::from_millis(1), MAX_DELAY, 3)
+    SendView::new(
+        at(0),
+        rtt,
+        rtt,
+        window,
+        1_200,
+        Duration::from_millis(1),
+        MAX_DELAY,
+        3,
+    )
 }
 
 fn frequency() -> Box<dyn AckPolicy> {
-    registry::by_name("frequency").expect("registered").build(MAX_DELAY)
+    registry::by_name("frequency")
+        .expect("registered")
+        .build(MAX_DELAY)
 }
 
 #[test]
@@ -199,7 +221,9 @@ fn standard_asks_for_nothing() {
 
 #[test]
 fn frequency_asks_for_an_ack_each_eighth_of_a_window() {
-    let request = frequency().request(&view(480_000, 40)).expect("a large window");
+    let request = frequency()
+        .request(&view(480_000, 40))
+        .expect("a large window");
     assert_eq!(request.ack_eliciting_threshold, 50);
     assert_eq!(request.max_ack_delay, Duration::from_millis(10));
     assert_eq!(request.reordering_threshold, 3);
@@ -207,12 +231,20 @@ fn frequency_asks_for_an_ack_each_eighth_of_a_window() {
 
 #[test]
 fn frequency_stays_within_bounds() {
-    let request = frequency().request(&view(u64::MAX, 10_000)).expect("a huge window");
+    let request = frequency()
+        .request(&view(u64::MAX, 10_000))
+        .expect("a huge window");
     assert_eq!(request.ack_eliciting_threshold, 128);
     assert_eq!(request.max_ack_delay, Duration::from_millis(100));
-    let request = frequency().request(&view(12_000, 0)).expect("no delay at all");
+    let request = frequency()
+        .request(&view(12_000, 0))
+        .expect("no delay at all");
     assert_eq!(request.ack_eliciting_threshold, 1);
-    assert_eq!(request.max_ack_delay, Duration::from_millis(1), "the peer's min_ack_delay");
+    assert_eq!(
+        request.max_ack_delay,
+        Duration::from_millis(1),
+        "the peer's min_ack_delay"
+    );
     let mut odd = view(12_000, 100);
     odd.mtu = 0;
     assert!(frequency().request(&odd).is_some());
@@ -223,11 +255,17 @@ fn frequency_asks_again_only_when_something_moved() {
     let mut policy = frequency();
     assert!(policy.request(&view(480_000, 40)).is_some());
     assert_eq!(policy.request(&view(480_000, 40)), None);
-    assert_eq!(policy.request(&view(560_000, 44)), None, "less than half as much more");
+    assert_eq!(
+        policy.request(&view(560_000, 44)),
+        None,
+        "less than half as much more"
+    );
     assert!(policy.request(&view(960_000, 44)).is_some());
     let mut reordered = view(960_000, 44);
     reordered.packet_threshold = 9;
-    let request = policy.request(&reordered).expect("loss detection became more tolerant");
+    let request = policy
+        .request(&reordered)
+        .expect("loss detection became more tolerant");
     assert_eq!(request.reordering_threshold, 9);
 }
 

@@ -80,10 +80,14 @@ impl Recovery {
     {
         let now = context.now;
         if frame.largest >= space.numbers().end() {
-            return Err(TransportError::protocol_violation("ACK of a packet not sent"));
+            return Err(TransportError::protocol_violation(
+                "ACK of a packet not sent",
+            ));
         }
         if space.numbers().covers_skipped(frame.ranges.clone()) {
-            return Err(TransportError::protocol_violation("ACK of a skipped packet number"));
+            return Err(TransportError::protocol_violation(
+                "ACK of a skipped packet number",
+            ));
         }
         self.report_orphans(space, kind, handler);
         let prior_in_flight = self.bytes_in_flight;
@@ -105,11 +109,16 @@ impl Recovery {
         if prior_largest.is_none_or(|prior| frame.largest > prior) {
             self.process_ecn(space, &newly, frame.ecn, now, &mut summary);
         }
-        let losses =
-            self.detect_losses(space, kind, now, context.peer_max_ack_delay, handler);
+        let losses = self.detect_losses(space, kind, now, context.peer_max_ack_delay, handler);
         summary.lost_packets = losses.packets;
         summary.persistent_congestion = losses.persistent;
-        self.report_ack(space, &newly, prior_in_flight, summary.rtt_sample.is_some(), now);
+        self.report_ack(
+            space,
+            &newly,
+            prior_in_flight,
+            summary.rtt_sample.is_some(),
+            now,
+        );
         // RFC 9002 A.7: a client whose address may not be validated keeps backing off.
         if context.peer_completed_address_validation {
             self.pto_count = 0;
@@ -135,29 +144,31 @@ impl Recovery {
             if *range.end() < space.sent.base() {
                 break;
             }
-            space.sent.ack_range(*range.start(), *range.end(), |number, packet, tokens| {
-                newly.any = true;
-                for token in tokens {
-                    handler.token_acked(kind, token);
-                }
-                handler.packet_acked(kind, number, packet);
-                if packet.mtu_probe {
-                    handler.mtu_probe_acked(packet.bytes);
-                }
-                if packet.epoch == self.epoch {
-                    match packet.ecn {
-                        Ecn::Ect0 => newly.marks.ect0 += 1,
-                        Ecn::Ect1 => newly.marks.ect1 += 1,
-                        Ecn::NotEct | Ecn::Ce => {}
+            space
+                .sent
+                .ack_range(*range.start(), *range.end(), |number, packet, tokens| {
+                    newly.any = true;
+                    for token in tokens {
+                        handler.token_acked(kind, token);
                     }
-                }
-                if packet.is_lost() {
-                    newly.spurious += 1;
-                    self.on_spurious(number, packet, prior_largest, now);
-                } else {
-                    self.on_packet_acked(kind, number, packet, now, &mut newly);
-                }
-            });
+                    handler.packet_acked(kind, number, packet);
+                    if packet.mtu_probe {
+                        handler.mtu_probe_acked(packet.bytes);
+                    }
+                    if packet.epoch == self.epoch {
+                        match packet.ecn {
+                            Ecn::Ect0 => newly.marks.ect0 += 1,
+                            Ecn::Ect1 => newly.marks.ect1 += 1,
+                            Ecn::NotEct | Ecn::Ce => {}
+                        }
+                    }
+                    if packet.is_lost() {
+                        newly.spurious += 1;
+                        self.on_spurious(number, packet, prior_largest, now);
+                    } else {
+                        self.on_packet_acked(kind, number, packet, now, &mut newly);
+                    }
+                });
         }
         newly
     }
@@ -186,7 +197,10 @@ impl Recovery {
         if packet.in_flight {
             newly.in_flight_bytes += self.take_off(packet);
             newly.in_flight_packets += 1;
-            if newly.largest_in_flight.is_none_or(|(largest, _)| number > largest) {
+            if newly
+                .largest_in_flight
+                .is_none_or(|(largest, _)| number > largest)
+            {
                 newly.largest_in_flight = Some((number, packet.sent));
             }
             self.rate.on_acked(number, packet, now);
@@ -253,10 +267,12 @@ impl Recovery {
     ) {
         for (number, received) in timestamps {
             let packet = space.sent.get(number);
-            if let Some(packet) = packet.filter(|packet| packet.fate == Fate::Acked) {
-                if packet.epoch == self.epoch {
-                    self.owd.on_sample(packet.sent, received, self.rtt.smoothed());
-                }
+            if let Some(packet) = packet
+                && packet.fate == Fate::Acked
+                && packet.epoch == self.epoch
+            {
+                let smoothed = self.rtt.smoothed();
+                self.owd.on_sample(packet.sent, received, smoothed);
             }
         }
     }
@@ -323,7 +339,9 @@ impl Recovery {
         now: Instant,
         max_ack_delay: Duration,
     ) {
-        space.sent.prune(now - (self.rtt.pto_base() + max_ack_delay));
+        space
+            .sent
+            .prune(now - (self.rtt.pto_base() + max_ack_delay));
     }
 
     /// Tokens of packets that had to make room in a full ring.

@@ -29,8 +29,18 @@ pub(super) struct NewlyAckedMarks {
 
 impl EcnValidation {
     pub(super) fn new(enabled: bool) -> Self {
-        let phase = if enabled { EcnPhase::Testing } else { EcnPhase::Failed };
-        Self { enabled, phase, sent: 0, lost: 0, test_ends: None }
+        let phase = if enabled {
+            EcnPhase::Testing
+        } else {
+            EcnPhase::Failed
+        };
+        Self {
+            enabled,
+            phase,
+            sent: 0,
+            lost: 0,
+            test_ends: None,
+        }
     }
 
     /// A new network path is tested anew. RFC 9000 s13.4.2.
@@ -121,7 +131,11 @@ impl EcnValidation {
             self.phase = EcnPhase::Capable;
         }
         // Marks of packets that took an old network path say nothing about this one.
-        if newly_marked > 0 && self.phase == EcnPhase::Capable { ce } else { 0 }
+        if newly_marked > 0 && self.phase == EcnPhase::Capable {
+            ce
+        } else {
+            0
+        }
     }
 
     fn fail(&mut self) {

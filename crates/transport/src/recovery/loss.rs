@@ -163,33 +163,45 @@ impl Recovery {
         let Some(packet) = space.sent.get(number) else {
             return false;
         };
-        let after_sample = self.first_rtt_sample.is_some_and(|first| packet.sent > first);
+        let after_sample = self
+            .first_rtt_sample
+            .is_some_and(|first| packet.sent > first);
         if !after_sample || packet.epoch != self.epoch || packet.mtu_probe {
             return false;
         }
         let continues = space.lost_run.filter(|run| {
             run.last_number < number
                 && run.last_number + 1 >= space.sent.base()
-                && (run.last_number + 1..number)
-                    .all(|between| space.sent.get(between).is_none_or(|p| p.fate != Fate::Acked))
+                && (run.last_number + 1..number).all(|between| {
+                    space
+                        .sent
+                        .get(between)
+                        .is_none_or(|p| p.fate != Fate::Acked)
+                })
         });
         let run = match continues {
             Some(run) => LostRun {
                 last_number: number,
-                last_sent: if packet.ack_eliciting { packet.sent } else { run.last_sent },
+                last_sent: if packet.ack_eliciting {
+                    packet.sent
+                } else {
+                    run.last_sent
+                },
                 ..run
             },
-            None if packet.ack_eliciting => {
-                LostRun { first_sent: packet.sent, last_sent: packet.sent, last_number: number }
-            }
+            None if packet.ack_eliciting => LostRun {
+                first_sent: packet.sent,
+                last_sent: packet.sent,
+                last_number: number,
+            },
             None => {
                 space.lost_run = None;
                 return false;
             }
         };
         space.lost_run = Some(run);
-        let duration = (self.rtt.pto_base() + max_ack_delay)
-            .saturating_mul(self.persistent_threshold.max(1));
+        let duration =
+            (self.rtt.pto_base() + max_ack_delay).saturating_mul(self.persistent_threshold.max(1));
         run.last_sent.saturating_since(run.first_sent) > duration
             && !self.acked_elsewhere_between(kind, run.first_sent, run.last_sent)
     }

@@ -5,13 +5,23 @@ use std::ops::RangeInclusive;
 use proptest::prelude::*;
 
 use super::{test_path::*, *};
-use crate::wire::EcnCounts;
+use crate::{space::SpaceKind, units::Ecn, wire::EcnCounts};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { kind: u8, eliciting: bool, mtu_probe: bool, bytes: u16, marked: bool },
+    Send {
+        kind: u8,
+        eliciting: bool,
+        mtu_probe: bool,
+        bytes: u16,
+        marked: bool,
+    },
     /// Offsets below the next number, as pairs of gap and length, from the top.
-    Ack { kind: u8, ranges: Vec<(u64, u64)>, ecn: Option<(u64, u64, u64)> },
+    Ack {
+        kind: u8,
+        ranges: Vec<(u64, u64)>,
+        ecn: Option<(u64, u64, u64)>,
+    },
     Pass(u64),
     FireTimer,
     Discard(u8),
@@ -60,10 +70,14 @@ fn ranges_below(end: u64, wanted: &[(u64, u64)]) -> Option<Vec<RangeInclusive<u6
     let mut ranges = Vec::new();
     let mut top = end.checked_sub(1)?;
     for &(gap, len) in wanted {
-        let Some(last) = top.checked_sub(gap) else { break };
+        let Some(last) = top.checked_sub(gap) else {
+            break;
+        };
         let first = last.saturating_sub(len);
         ranges.push(first..=last);
-        let Some(next) = first.checked_sub(2) else { break };
+        let Some(next) = first.checked_sub(2) else {
+            break;
+        };
         top = next;
     }
     (!ranges.is_empty()).then_some(ranges)
@@ -74,8 +88,18 @@ fn run(path: &mut TestPath, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut lost_total = 0;
     for step in steps {
         match step {
-            Step::Send { kind, eliciting, mtu_probe, bytes, marked } => {
-                let ecn = if marked { path.recovery.ecn_mark() } else { Ecn::NotEct };
+            Step::Send {
+                kind,
+                eliciting,
+                mtu_probe,
+                bytes,
+                marked,
+            } => {
+                let ecn = if marked {
+                    path.recovery.ecn_mark()
+                } else {
+                    Ecn::NotEct
+                };
                 path.send_in(kind_of(kind), now, |packet| {
                     packet.ack_eliciting = eliciting;
                     packet.in_flight = eliciting;
@@ -107,7 +131,12 @@ fn run(path: &mut TestPath, steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Discard(kind) => path.discard(kind_of(kind)),
             Step::RetransmitAll => {
-                let TestPath { recovery, spaces, fates, .. } = path;
+                let TestPath {
+                    recovery,
+                    spaces,
+                    fates,
+                    ..
+                } = path;
                 recovery.retransmit_all(&mut spaces[2], SpaceKind::Data, fates);
                 prop_assert!(!path.data().has_ack_eliciting_in_flight());
             }
@@ -116,18 +145,29 @@ fn run(path: &mut TestPath, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Window(window) => path.notes.set_window(window),
             Step::AppLimited => path.recovery.set_app_limited(now),
             Step::Resend(packets) => {
-                let TestPath { recovery, spaces, fates, .. } = path;
+                let TestPath {
+                    recovery,
+                    spaces,
+                    fates,
+                    ..
+                } = path;
                 recovery.resend_oldest(&mut spaces[2], packets, fates);
             }
         }
         prop_assert_eq!(path.recovery.bytes_in_flight(), path.counted_in_flight());
         for space in &path.spaces {
-            let eliciting =
-                space.sent.outstanding().filter(|(_, packet)| packet.ack_eliciting).count();
+            let eliciting = space
+                .sent
+                .outstanding()
+                .filter(|(_, packet)| packet.ack_eliciting)
+                .count();
             prop_assert_eq!(space.sent.eliciting_outstanding(), eliciting);
             // Whatever the largest acknowledged overtook is lost or has a time set.
             if let Some(largest) = space.largest_acked {
-                let waiting = space.sent.outstanding().any(|(number, _)| number <= largest);
+                let waiting = space
+                    .sent
+                    .outstanding()
+                    .any(|(number, _)| number <= largest);
                 prop_assert!(!waiting || space.loss_time.is_some());
             }
         }

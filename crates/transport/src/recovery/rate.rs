@@ -118,7 +118,9 @@ impl DeliveryRate {
         self.first_sent = self.first_sent.max(pending.sent);
         let snapshot = pending.snapshot;
         let send_elapsed = pending.sent.saturating_since(snapshot.first_sent);
-        let ack_elapsed = self.delivered_time.saturating_since(snapshot.delivered_time);
+        let ack_elapsed = self
+            .delivered_time
+            .saturating_since(snapshot.delivered_time);
         let interval = send_elapsed.max(ack_elapsed);
         // Shorter than any round trip: an artefact of compressed ACKs or of a clock.
         if interval.is_zero() || min_rtt.is_some_and(|min| interval < min) {

@@ -63,7 +63,8 @@ impl RttEstimator {
 
     /// A probe timeout without max_ack_delay and backoff: srtt + max(4 rttvar, 1 ms).
     pub fn pto_base(&self) -> Duration {
-        self.smoothed.saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
+        self.smoothed
+            .saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
     }
 
     /// The network may be another one after an outage: forget the minimum. RFC 9002 s5.2.
@@ -85,10 +86,17 @@ impl RttEstimator {
             return;
         }
         // min_rtt takes the raw sample. s5.2.
-        self.min = if self.restart_min { sample } else { self.min.min(sample) };
+        self.min = if self.restart_min {
+            sample
+        } else {
+            self.min.min(sample)
+        };
         self.restart_min = false;
-        let adjusted =
-            if sample >= self.min.saturating_add(ack_delay) { sample - ack_delay } else { sample };
+        let adjusted = if sample >= self.min.saturating_add(ack_delay) {
+            sample - ack_delay
+        } else {
+            sample
+        };
         let deviation = self.smoothed.abs_diff(adjusted);
         self.variance = self.variance / 4 * 3 + deviation / 4;
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;

@@ -9,9 +9,13 @@ use std::{
 use super::{acked::AckFrame, *};
 use crate::{
     congestion::{
-        AckEvent, ControllerFactory, ControllerMetrics, EcnEvent, LossEvent, SpuriousLossEvent,
+        AckEvent, ControllerFactory, ControllerMetrics, EcnEvent, LossEvent, SentEvent,
+        SpuriousLossEvent,
     },
     error::TransportError,
+    packet::Token,
+    space::{PacketNumberSpace, SpaceKind},
+    units::{Ecn, PacketNumber},
     wire::EcnCounts,
 };
 
@@ -30,7 +34,12 @@ pub(super) fn at(millis: u64) -> Instant {
 #[derive(Clone, Debug)]
 pub(super) enum Told {
     Ack(AckEvent),
-    Loss { packets: Vec<LostPacket>, persistent: bool, prior: u64, in_flight: u64 },
+    Loss {
+        packets: Vec<LostPacket>,
+        persistent: bool,
+        prior: u64,
+        in_flight: u64,
+    },
     Ecn(EcnEvent),
     Spurious(SpuriousLossEvent),
     Restart,
@@ -44,7 +53,10 @@ pub(super) struct Notes {
 
 impl Default for Notes {
     fn default() -> Self {
-        Self { told: Arc::default(), window: Arc::new(Mutex::new(1 << 30)) }
+        Self {
+            told: Arc::default(),
+            window: Arc::new(Mutex::new(1 << 30)),
+        }
     }
 }
 
@@ -88,7 +100,10 @@ impl CongestionController for Notes {
     }
 
     fn on_loss(&mut self, event: &LossEvent<'_>) {
-        assert_eq!(event.lost_bytes, event.packets.iter().map(|p| p.bytes).sum::<u64>());
+        assert_eq!(
+            event.lost_bytes,
+            event.packets.iter().map(|p| p.bytes).sum::<u64>()
+        );
         assert!(event.packets.is_sorted_by_key(|p| p.packet_number));
         self.note(Told::Loss {
             packets: event.packets.to_vec(),
@@ -183,8 +198,10 @@ impl TestPath {
 
     pub(super) fn with(change: impl FnOnce(&mut TransportConfig), skips: bool) -> Self {
         let notes = Notes::default();
-        let mut config = TransportConfig::default();
-        config.congestion = Arc::new(notes.clone());
+        let mut config = TransportConfig {
+            congestion: Arc::new(notes.clone()),
+            ..TransportConfig::default()
+        };
         change(&mut config);
         let space = |skips| PacketNumberSpace::new(&config.limits, skips);
         Self {
@@ -244,8 +261,12 @@ impl TestPath {
             probe: false,
         };
         change(&mut packet);
-        let mut tokens = vec![Token::Crypto { offset: number, len: 1 }];
-        self.recovery.on_packet_sent(space, kind, now, packet, &mut tokens);
+        let mut tokens = vec![Token::Crypto {
+            offset: number,
+            len: 1,
+        }];
+        self.recovery
+            .on_packet_sent(space, kind, now, packet, &mut tokens);
         assert!(tokens.is_empty());
         number
     }
@@ -279,19 +300,29 @@ impl TestPath {
             timestamps: std::iter::empty(),
         };
         let space = &mut self.spaces[kind as usize];
-        self.recovery.on_ack_frame(space, kind, frame, &self.context, &mut self.fates)
+        self.recovery
+            .on_ack_frame(space, kind, frame, &self.context, &mut self.fates)
     }
 
     pub(super) fn timer(&mut self) -> Option<Instant> {
         let [initial, handshake, data] = &mut self.spaces;
-        let spaces = Spaces { initial: Some(initial), handshake: Some(handshake), data };
+        let spaces = Spaces {
+            initial: Some(initial),
+            handshake: Some(handshake),
+            data,
+        };
         self.recovery.timer(&spaces, &self.timers)
     }
 
     pub(super) fn timeout(&mut self, now: Instant) -> TimerAction {
         let [initial, handshake, data] = &mut self.spaces;
-        let mut spaces = Spaces { initial: Some(initial), handshake: Some(handshake), data };
-        self.recovery.on_timeout(now, &mut spaces, &self.timers, &mut self.fates)
+        let mut spaces = Spaces {
+            initial: Some(initial),
+            handshake: Some(handshake),
+            data,
+        };
+        self.recovery
+            .on_timeout(now, &mut spaces, &self.timers, &mut self.fates)
     }
 
     pub(super) fn discard(&mut self, kind: SpaceKind) {
@@ -299,7 +330,11 @@ impl TestPath {
     }
 
     pub(super) fn lost_numbers(&self) -> Vec<PacketNumber> {
-        self.fates.packets_lost.iter().map(|&(number, _)| number).collect()
+        self.fates
+            .packets_lost
+            .iter()
+            .map(|&(number, _)| number)
+            .collect()
     }
 
     /// Bytes in flight counted from the records.

@@ -3,12 +3,26 @@
 use std::time::Duration;
 
 use super::{test_path::*, *};
-use crate::{congestion::AckEvent, error::Code, wire::EcnCounts};
+use crate::{
+    congestion::AckEvent,
+    error::Code,
+    observe::EcnPhase,
+    packet::Token,
+    space::SpaceKind,
+    units::{Ecn, PacketNumber},
+    wire::EcnCounts,
+};
 
 fn ack_event(told: &[Told]) -> AckEvent {
     let acks: Vec<_> = told
         .iter()
-        .filter_map(|told| if let Told::Ack(event) = told { Some(*event) } else { None })
+        .filter_map(|told| {
+            if let Told::Ack(event) = told {
+                Some(*event)
+            } else {
+                None
+            }
+        })
         .collect();
     assert_eq!(acks.len(), 1, "{told:?}");
     acks[0]
@@ -26,7 +40,10 @@ fn first_sample_sets_everything() {
     let summary = path.ack(at(100), &[0..=0]);
     assert_eq!(summary.rtt_sample, Some(ms(100)));
     let rtt = path.recovery.rtt();
-    assert_eq!((rtt.latest(), rtt.smoothed(), rtt.min()), (ms(100), ms(100), ms(100)));
+    assert_eq!(
+        (rtt.latest(), rtt.smoothed(), rtt.min()),
+        (ms(100), ms(100), ms(100))
+    );
     assert_eq!(rtt.variance(), ms(50));
     assert_eq!(rtt.pto_base(), ms(300));
 }
@@ -63,7 +80,10 @@ fn ack_delay_is_capped_only_once_the_handshake_is_confirmed() {
         path.context.handshake_confirmed = confirmed;
         path.context.ack_delay = ms(80);
         path.try_ack_in(kind, at(300), &[0..=1], None).unwrap();
-        assert_eq!(path.recovery.rtt().smoothed(), ms(100) / 8 * 7 + expected / 8);
+        assert_eq!(
+            path.recovery.rtt().smoothed(),
+            ms(100) / 8 * 7 + expected / 8
+        );
     }
 }
 
@@ -87,7 +107,10 @@ fn packets_that_ask_for_nothing_give_no_sample() {
     });
     let summary = path.ack(at(50), &[0..=0]);
     assert!(summary.newly_acked && summary.rtt_sample.is_none());
-    assert!(path.notes.take().is_empty(), "none of the controller's business");
+    assert!(
+        path.notes.take().is_empty(),
+        "none of the controller's business"
+    );
 }
 
 // -- Loss detection, s6.1 --
@@ -99,11 +122,19 @@ fn three_later_packets_make_a_loss() {
     let summary = path.ack(at(10), &[4..=4]);
     assert_eq!(summary.lost_packets, 2);
     assert_eq!(path.lost_numbers(), [0, 1]);
-    assert!(path.fates.packets_lost.iter().all(|l| l.1 == LossTrigger::ReorderingThreshold));
+    assert!(
+        path.fates
+            .packets_lost
+            .iter()
+            .all(|l| l.1 == LossTrigger::ReorderingThreshold)
+    );
     assert_eq!(path.fates.lost.len(), 2);
     assert_eq!(path.recovery.bytes_in_flight(), 2 * u64::from(MTU));
     let stats = path.recovery.stats();
-    assert_eq!((stats.packets_sent, stats.packets_acked, stats.packets_lost), (5, 1, 2));
+    assert_eq!(
+        (stats.packets_sent, stats.packets_acked, stats.packets_lost),
+        (5, 1, 2)
+    );
     assert_eq!(path.recovery.lost(), 2 * u64::from(MTU));
     assert_eq!(path.recovery.delivered(), u64::from(MTU));
 }
@@ -114,18 +145,36 @@ fn the_controller_hears_of_losses_before_the_ack() {
     path.send_many(at(0), 5);
     path.ack(at(10), &[4..=4]);
     let told = path.notes.take();
-    let [Told::Loss { packets, persistent, prior, in_flight }, Told::Ack(ack)] = &told[..] else {
+    let [
+        Told::Loss {
+            packets,
+            persistent,
+            prior,
+            in_flight,
+        },
+        Told::Ack(ack),
+    ] = &told[..]
+    else {
         panic!("{told:?}");
     };
     let mtu = u64::from(MTU);
     assert_eq!(packets.len(), 2);
     assert!(!persistent);
     assert_eq!((*prior, *in_flight), (4 * mtu, 2 * mtu));
-    assert_eq!((ack.prior_in_flight, ack.bytes_in_flight), (5 * mtu, 2 * mtu));
-    assert_eq!((ack.acked_bytes, ack.acked_packets, ack.largest_acked), (mtu, 1, 4));
+    assert_eq!(
+        (ack.prior_in_flight, ack.bytes_in_flight),
+        (5 * mtu, 2 * mtu)
+    );
+    assert_eq!(
+        (ack.acked_bytes, ack.acked_packets, ack.largest_acked),
+        (mtu, 1, 4)
+    );
     assert_eq!(ack.next_packet_number, 5);
     assert!(ack.has_rtt_sample);
-    assert_eq!((packets[0].tx_in_flight, packets[1].tx_in_flight), (mtu, 2 * mtu));
+    assert_eq!(
+        (packets[0].tx_in_flight, packets[1].tx_in_flight),
+        (mtu, 2 * mtu)
+    );
 }
 
 #[test]
@@ -172,7 +221,12 @@ fn a_lost_mtu_probe_is_no_congestion() {
     path.ack(at(50), &[1..=3]);
     assert_eq!(path.fates.probes_lost, [1_400]);
     assert_eq!(path.recovery.bytes_in_flight(), 0);
-    assert!(path.notes.take().iter().all(|told| matches!(told, Told::Ack(_))));
+    assert!(
+        path.notes
+            .take()
+            .iter()
+            .all(|told| matches!(told, Told::Ack(_)))
+    );
     assert_eq!(path.recovery.stats().mtu_probes_lost, 1);
     assert_eq!(path.recovery.stats().packets_lost, 0);
     path.send_in(SpaceKind::Data, at(60), |p| p.mtu_probe = true);
@@ -197,7 +251,11 @@ fn a_spurious_loss_raises_the_threshold_to_what_was_seen_and_it_decays() {
     path.fates.packets_lost.clear();
     path.send_many(at(110), 7);
     path.ack(at(210), &[15..=15, 3..=8]);
-    assert_eq!(path.lost_numbers(), [9], "10 to 14 are within the new threshold");
+    assert_eq!(
+        path.lost_numbers(),
+        [9],
+        "10 to 14 are within the new threshold"
+    );
     // Halved towards 3 after sixteen quiet round trips.
     for (sent, expected) in [(1_000, 6), (2_000, 4), (4_000, 3)] {
         let number = path.send(at(sent));
@@ -250,7 +308,10 @@ fn a_loss_of_an_older_episode_does_not_end_the_new_one() {
     path.notes.take();
     path.ack(at(211), &[7..=7, 0..=3]);
     let told = path.notes.take();
-    assert!(matches!(&told[..], [Told::Spurious(event)] if !event.episode_spurious), "{told:?}");
+    assert!(
+        matches!(&told[..], [Told::Spurious(event)] if !event.episode_spurious),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -275,14 +336,20 @@ fn pto_doubles_and_starts_over_with_an_ack() {
     let pto = ms(100 + 200) + MAX_ACK_DELAY;
     assert_eq!(path.timer(), Some(at(1_000) + pto));
     assert_eq!(path.timeout(at(1_324)), TimerAction::Nothing);
-    let probe = TimerAction::Probe { kind: SpaceKind::Data, packets: 2 };
+    let probe = TimerAction::Probe {
+        kind: SpaceKind::Data,
+        packets: 2,
+    };
     assert_eq!(path.timeout(at(1_325)), probe);
     assert_eq!(path.recovery.pto_count(), 1);
     path.send_in(SpaceKind::Data, at(1_325), |p| p.probe = true);
     assert_eq!(path.timer(), Some(at(1_325) + 2 * pto));
     assert_eq!(path.timeout(at(1_325) + 2 * pto), probe);
     assert_eq!(path.recovery.stats().ptos, 2);
-    assert!(path.lost_numbers().is_empty(), "a timeout declares nothing lost");
+    assert!(
+        path.lost_numbers().is_empty(),
+        "a timeout declares nothing lost"
+    );
     path.ack(at(2_100), &[1..=1]);
     assert_eq!(path.recovery.pto_count(), 0);
 }
@@ -291,11 +358,20 @@ fn pto_doubles_and_starts_over_with_an_ack() {
 fn probes_may_repeat_the_oldest_packets() {
     let mut path = TestPath::new();
     path.send_many(at(0), 4);
-    let TestPath { recovery, spaces, fates, .. } = &mut path;
+    let TestPath {
+        recovery,
+        spaces,
+        fates,
+        ..
+    } = &mut path;
     recovery.resend_oldest(&mut spaces[2], 2, fates);
     let repeated = [0, 1].map(|offset| Token::Crypto { offset, len: 1 });
     assert_eq!(path.fates.lost, repeated);
-    assert_eq!(path.recovery.bytes_in_flight(), 4 * u64::from(MTU), "they stay in flight");
+    assert_eq!(
+        path.recovery.bytes_in_flight(),
+        4 * u64::from(MTU),
+        "they stay in flight"
+    );
 }
 
 #[test]
@@ -304,7 +380,10 @@ fn handshake_packets_do_not_wait_for_the_ack_delay() {
         let mut path = TestPath::new();
         path.send_in(kind, at(0), |_| {});
         assert_eq!(path.timer(), Some(at(999)));
-        assert_eq!(path.timeout(at(999)), TimerAction::Probe { kind, packets: 2 });
+        assert_eq!(
+            path.timeout(at(999)),
+            TimerAction::Probe { kind, packets: 2 }
+        );
     }
 }
 
@@ -316,7 +395,10 @@ fn data_waits_for_the_handshake_to_be_confirmed() {
     assert_eq!(path.timer(), None);
     path.send_in(SpaceKind::Handshake, at(10), |_| {});
     assert_eq!(path.timer(), Some(at(1_009)));
-    let probe = TimerAction::Probe { kind: SpaceKind::Handshake, packets: 2 };
+    let probe = TimerAction::Probe {
+        kind: SpaceKind::Handshake,
+        packets: 2,
+    };
     assert_eq!(path.timeout(at(1_009)), probe);
 }
 
@@ -327,7 +409,10 @@ fn the_earliest_space_is_probed() {
     path.send_in(SpaceKind::Initial, at(10), |_| {});
     path.send(at(0));
     assert_eq!(path.timer(), Some(at(1_004)));
-    let probe = TimerAction::Probe { kind: SpaceKind::Handshake, packets: 2 };
+    let probe = TimerAction::Probe {
+        kind: SpaceKind::Handshake,
+        packets: 2,
+    };
     assert_eq!(path.timeout(at(1_004)), probe);
 }
 
@@ -339,14 +424,25 @@ fn a_client_probes_although_nothing_is_in_flight() {
     path.timers.handshake_confirmed = false;
     path.timers.has_handshake_keys = false;
     path.send_in(SpaceKind::Initial, at(0), |_| {});
-    path.try_ack_in(SpaceKind::Initial, at(100), &[0..=0], None).unwrap();
+    path.try_ack_in(SpaceKind::Initial, at(100), &[0..=0], None)
+        .unwrap();
     // 100 ms and 4 x 50 ms after the ACK.
     assert_eq!(path.timer(), Some(at(400)));
-    let initial = TimerAction::Probe { kind: SpaceKind::Initial, packets: 1 };
+    let initial = TimerAction::Probe {
+        kind: SpaceKind::Initial,
+        packets: 1,
+    };
     assert_eq!(path.timeout(at(400)), initial);
-    assert_eq!(path.timer(), Some(at(1_000)), "backed off from the timeout on");
+    assert_eq!(
+        path.timer(),
+        Some(at(1_000)),
+        "backed off from the timeout on"
+    );
     path.timers.has_handshake_keys = true;
-    let handshake = TimerAction::Probe { kind: SpaceKind::Handshake, packets: 1 };
+    let handshake = TimerAction::Probe {
+        kind: SpaceKind::Handshake,
+        packets: 1,
+    };
     assert_eq!(path.timeout(at(1_000)), handshake);
     path.timers.peer_completed_address_validation = true;
     assert_eq!(path.timer(), None);
@@ -359,7 +455,8 @@ fn a_client_keeps_backing_off_until_its_address_is_validated() {
     path.timers.peer_completed_address_validation = false;
     path.send_in(SpaceKind::Initial, at(0), |_| {});
     path.timeout(at(999));
-    path.try_ack_in(SpaceKind::Initial, at(1_100), &[0..=0], None).unwrap();
+    path.try_ack_in(SpaceKind::Initial, at(1_100), &[0..=0], None)
+        .unwrap();
     assert_eq!(path.recovery.pto_count(), 1);
     path.discard(SpaceKind::Initial);
     assert_eq!(path.recovery.pto_count(), 0, "discarding keys starts over");
@@ -406,7 +503,15 @@ fn outage(sends: &[u64], acked_between: Option<u64>) -> (bool, TestPath) {
     ranges.push(0..=0);
     let summary = path.ack(at(4_100), &ranges);
     let told = path.notes.take();
-    let lost = told.iter().any(|told| matches!(told, Told::Loss { persistent: true, .. }));
+    let lost = told.iter().any(|told| {
+        matches!(
+            told,
+            Told::Loss {
+                persistent: true,
+                ..
+            }
+        )
+    });
     assert_eq!(lost, summary.persistent_congestion);
     (lost, path)
 }
@@ -416,13 +521,19 @@ fn a_long_run_of_losses_is_persistent_congestion() {
     let (persistent, path) = outage(&[1_000, 1_300, 1_826], None);
     assert!(persistent);
     assert_eq!(path.recovery.stats().persistent_congestions, 1);
-    assert!(!outage(&[1_000, 1_300, 1_825], None).0, "not longer than 825 ms");
+    assert!(
+        !outage(&[1_000, 1_300, 1_825], None).0,
+        "not longer than 825 ms"
+    );
 }
 
 #[test]
 fn an_acknowledgement_in_between_breaks_the_run() {
     assert!(!outage(&[1_000, 1_300, 1_826], Some(2)).0);
-    assert!(outage(&[1_000, 1_300, 2_300, 3_300], Some(2)).0, "the rest is long enough");
+    assert!(
+        outage(&[1_000, 1_300, 2_300, 3_300], Some(2)).0,
+        "the rest is long enough"
+    );
 }
 
 #[test]
@@ -459,7 +570,8 @@ fn another_space_breaks_the_run_too() {
     path.send(at(1_000));
     path.send_in(SpaceKind::Handshake, at(1_500), |_| {});
     path.send(at(2_000));
-    path.try_ack_in(SpaceKind::Handshake, at(1_600), &[0..=0], None).unwrap();
+    path.try_ack_in(SpaceKind::Handshake, at(1_600), &[0..=0], None)
+        .unwrap();
     path.send(at(4_000));
     assert!(!path.ack(at(4_100), &[3..=3, 0..=0]).persistent_congestion);
 }
@@ -470,9 +582,15 @@ fn another_space_breaks_the_run_too() {
 fn an_ack_of_an_unsent_packet_is_a_violation() {
     let mut path = TestPath::new();
     path.send_many(at(0), 3);
-    let error = path.try_ack_in(SpaceKind::Data, at(1), &[3..=3], None).unwrap_err();
+    let error = path
+        .try_ack_in(SpaceKind::Data, at(1), &[3..=3], None)
+        .unwrap_err();
     assert_eq!(error.code, Code::PROTOCOL_VIOLATION);
-    assert_eq!(path.recovery.bytes_in_flight(), 3 * u64::from(MTU), "nothing changed");
+    assert_eq!(
+        path.recovery.bytes_in_flight(),
+        3 * u64::from(MTU),
+        "nothing changed"
+    );
     assert!(path.fates.acked.is_empty());
 }
 
@@ -489,7 +607,9 @@ fn an_ack_of_a_skipped_number_is_a_violation() {
     };
     path.send(at(0));
     path.ack(at(1), &[skipped + 1..=skipped + 1, 0..=skipped - 1]);
-    let error = path.try_ack_in(SpaceKind::Data, at(1), &[0..=skipped + 2], None).unwrap_err();
+    let error = path
+        .try_ack_in(SpaceKind::Data, at(1), &[0..=skipped + 2], None)
+        .unwrap_err();
     assert_eq!(error.code, Code::PROTOCOL_VIOLATION);
 }
 
@@ -511,7 +631,12 @@ fn discarding_a_space_takes_its_bytes_out_of_flight() {
 fn everything_can_be_sent_again_without_a_congestion_signal() {
     let mut path = TestPath::new();
     path.send_many(at(0), 3);
-    let TestPath { recovery, spaces, fates, .. } = &mut path;
+    let TestPath {
+        recovery,
+        spaces,
+        fates,
+        ..
+    } = &mut path;
     recovery.retransmit_all(&mut spaces[2], SpaceKind::Data, fates);
     assert_eq!(path.fates.lost.len(), 3);
     assert_eq!(path.recovery.bytes_in_flight(), 0);
@@ -532,14 +657,21 @@ fn a_new_network_path_starts_anew() {
     path.notes.take();
     path.send(at(150));
     let summary = path.ack(at(160), &[3..=3, 0..=0]);
-    assert!(summary.newly_acked && summary.rtt_sample.is_none(), "an old path's packet");
+    assert!(
+        summary.newly_acked && summary.rtt_sample.is_none(),
+        "an old path's packet"
+    );
     assert_eq!(path.recovery.delivered(), 0);
     assert_eq!(path.recovery.bytes_in_flight(), u64::from(MTU));
     assert!(path.notes.take().is_empty());
     // Loss of old packets means retransmission, not congestion.
     path.send_many(at(200), 3);
     path.ack(at(900), &[7..=7, 3..=3]);
-    assert_eq!(path.fates.lost.len(), 3, "1 and 2 of the old path, 4 of the new one");
+    assert_eq!(
+        path.fates.lost.len(),
+        3,
+        "1 and 2 of the old path, 4 of the new one"
+    );
     let told = path.notes.take();
     let lost: Vec<_> = told
         .iter()
@@ -572,7 +704,11 @@ fn a_full_ring_keeps_counts_exact_and_sends_again() {
     assert!(path.data().is_full());
     assert_eq!(path.recovery.bytes_in_flight(), path.counted_in_flight());
     path.ack(at(10), &[19..=19]);
-    assert!(path.fates.lost.contains(&Token::Crypto { offset: 0, len: 1 }));
+    assert!(
+        path.fates
+            .lost
+            .contains(&Token::Crypto { offset: 0, len: 1 })
+    );
     assert_eq!(path.recovery.bytes_in_flight(), path.counted_in_flight());
 }
 
@@ -604,10 +740,14 @@ fn pacing_waits_for_an_rtt_sample() {
 fn many_ack_only_packets_call_for_a_ping() {
     let mut path = TestPath::new();
     for _ in 0..18 {
-        path.send_in(SpaceKind::Data, at(0), |p| (p.ack_eliciting, p.in_flight) = (false, false));
+        path.send_in(SpaceKind::Data, at(0), |p| {
+            (p.ack_eliciting, p.in_flight) = (false, false)
+        });
     }
     assert!(!path.data().should_elicit_ack());
-    path.send_in(SpaceKind::Data, at(0), |p| (p.ack_eliciting, p.in_flight) = (false, false));
+    path.send_in(SpaceKind::Data, at(0), |p| {
+        (p.ack_eliciting, p.in_flight) = (false, false)
+    });
     assert!(path.data().should_elicit_ack());
     path.send(at(0));
     assert!(!path.data().should_elicit_ack());
@@ -627,7 +767,9 @@ fn a_steady_flow_measures_its_rate() {
         }
     }
     let told = path.notes.take();
-    let Some(Told::Ack(event)) = told.last() else { panic!("{told:?}") };
+    let Some(Told::Ack(event)) = told.last() else {
+        panic!("{told:?}")
+    };
     let rate = event.rate.expect("a sample");
     // 1,200 bytes each 10 ms.
     assert_eq!(rate.delivery_rate.bytes_per_second(), 120_000);
@@ -645,7 +787,10 @@ fn app_limited_samples_say_so_until_delivered() {
     path.recovery.set_app_limited(at(0));
     path.send(at(1));
     path.ack(at(100), &[0..=0]);
-    assert!(!ack_event(&path.notes.take()).rate.unwrap().app_limited, "left before");
+    assert!(
+        !ack_event(&path.notes.take()).rate.unwrap().app_limited,
+        "left before"
+    );
     path.ack(at(101), &[0..=1]);
     let event = ack_event(&path.notes.take());
     assert!(event.app_limited && event.rate.unwrap().app_limited);
@@ -694,11 +839,20 @@ fn marks_that_arrive_make_the_path_capable() {
         send_marked(&mut path, at(0));
     }
     assert_eq!(path.recovery.ecn_phase(), EcnPhase::Unknown);
-    assert_eq!(path.recovery.ecn_mark(), Ecn::NotEct, "ten are enough for a test");
+    assert_eq!(
+        path.recovery.ecn_mark(),
+        Ecn::NotEct,
+        "ten are enough for a test"
+    );
     let summary = path.ack_ecn(at(100), &[0..=4], (5, 0, 0));
     assert_eq!(summary.ecn_changed, Some(EcnPhase::Capable));
     assert_eq!(path.recovery.ecn_mark(), Ecn::Ect0);
-    assert!(path.notes.take().iter().all(|told| matches!(told, Told::Ack(_))));
+    assert!(
+        path.notes
+            .take()
+            .iter()
+            .all(|told| matches!(told, Told::Ack(_)))
+    );
 }
 
 #[test]
@@ -710,8 +864,17 @@ fn more_ce_marks_are_congestion() {
     let summary = path.ack_ecn(at(100), &[0..=4], (3, 0, 2));
     assert_eq!(summary.ce_marks, 2);
     let told = path.notes.take();
-    let Told::Ecn(event) = &told[0] else { panic!("{told:?}") };
-    assert_eq!((event.ce_packets, event.largest_acked, event.largest_acked_sent), (2, 4, at(0)));
+    let Told::Ecn(event) = &told[0] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(
+        (
+            event.ce_packets,
+            event.largest_acked,
+            event.largest_acked_sent
+        ),
+        (2, 4, at(0))
+    );
     // The same count again is nothing new; an ACK that raises nothing is not looked at.
     assert_eq!(path.ack_ecn(at(101), &[0..=5], (4, 0, 2)).ce_marks, 0);
     path.ack_ecn(at(102), &[0..=5], (0, 0, 0));
@@ -734,7 +897,8 @@ fn wrong_reports_fail_validation() {
             send_marked(&mut path, at(0));
         }
         let ecn = report.map(|(ect0, ect1, ce)| EcnCounts { ect0, ect1, ce });
-        path.try_ack_in(SpaceKind::Data, at(100), &[0..=4], ecn).unwrap();
+        path.try_ack_in(SpaceKind::Data, at(100), &[0..=4], ecn)
+            .unwrap();
         assert_eq!(path.recovery.ecn_phase(), EcnPhase::Failed, "{why}");
         assert_eq!(path.recovery.ecn_mark(), Ecn::NotEct);
     }

@@ -35,7 +35,11 @@ struct Episode {
 impl ReorderingTolerance {
     pub(super) fn new(base: u32, max: u32, time_factor: f64) -> Self {
         let base = base.max(1);
-        let time_factor = if time_factor.is_finite() { time_factor.clamp(1.0, 16.0) } else { 1.125 };
+        let time_factor = if time_factor.is_finite() {
+            time_factor.clamp(1.0, 16.0)
+        } else {
+            1.125
+        };
         Self {
             base,
             max: max.max(base),
@@ -77,7 +81,12 @@ impl ReorderingTolerance {
     pub(super) fn on_lost(&mut self, now: Instant, last_sent: Instant, packets: u64) {
         match &mut self.episode {
             Some(episode) if last_sent <= episode.start => episode.remaining += packets,
-            _ => self.episode = Some(Episode { start: now, remaining: packets }),
+            _ => {
+                self.episode = Some(Episode {
+                    start: now,
+                    remaining: packets,
+                })
+            }
         }
     }
 

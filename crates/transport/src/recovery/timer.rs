@@ -50,8 +50,9 @@ impl Recovery {
         if context.amplification_blocked {
             return TimerAction::Nothing;
         }
-        let Some((_, kind)) =
-            self.probe_timeout(spaces, context).filter(|&(at, _)| at <= now)
+        let Some((_, kind)) = self
+            .probe_timeout(spaces, context)
+            .filter(|&(at, _)| at <= now)
         else {
             return TimerAction::Nothing;
         };
@@ -79,7 +80,10 @@ impl Recovery {
         packets: usize,
         handler: &mut impl LossHandler,
     ) {
-        let oldest = space.sent.outstanding().filter(|(_, packet)| packet.ack_eliciting);
+        let oldest = space
+            .sent
+            .outstanding()
+            .filter(|(_, packet)| packet.ack_eliciting);
         for (_, packet) in oldest.take(packets) {
             for token in space.sent.tokens_of(packet) {
                 if !matches!(token, Token::Datagram { .. } | Token::Ack { .. }) {
@@ -115,8 +119,11 @@ impl Recovery {
             return armed;
         }
         // The server may wait for us to lift its amplification limit. RFC 9002 s6.2.2.1.
-        let kind =
-            if context.has_handshake_keys { SpaceKind::Handshake } else { SpaceKind::Initial };
+        let kind = if context.has_handshake_keys {
+            SpaceKind::Handshake
+        } else {
+            SpaceKind::Initial
+        };
         Some((self.timer_anchor + base.saturating_mul(backoff), kind))
     }
 }

@@ -37,7 +37,11 @@ impl Numbers {
     }
 
     pub(super) fn peek(&self) -> PacketNumber {
-        if self.skip_at == Some(self.next) { self.next + 1 } else { self.next }
+        if self.skip_at == Some(self.next) {
+            self.next + 1
+        } else {
+            self.next
+        }
     }
 
     pub(super) fn take(&mut self, rng: &mut Rng) -> PacketNumber {

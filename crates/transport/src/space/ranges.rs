@@ -18,7 +18,11 @@ pub(super) struct Ranges {
 
 impl Ranges {
     pub(super) fn new(max_ranges: usize) -> Self {
-        Self { ranges: VecDeque::new(), floor: 0, max_ranges: max_ranges.max(1) }
+        Self {
+            ranges: VecDeque::new(),
+            floor: 0,
+            max_ranges: max_ranges.max(1),
+        }
     }
 
     pub(super) fn largest(&self) -> Option<PacketNumber> {
@@ -49,7 +53,10 @@ impl Ranges {
     /// Whether `number` was inserted or lies below the floor.
     pub(super) fn contains(&self, number: PacketNumber) -> bool {
         number < self.floor
-            || self.ranges.get(self.find(number)).is_some_and(|&(start, _)| start <= number)
+            || self
+                .ranges
+                .get(self.find(number))
+                .is_some_and(|&(start, _)| start <= number)
     }
 
     /// Adds `number`; false if it was there already or is forgotten.
@@ -58,10 +65,17 @@ impl Ranges {
             return false;
         }
         let index = self.find(number);
-        if self.ranges.get(index).is_some_and(|&(start, _)| start <= number) {
+        if self
+            .ranges
+            .get(index)
+            .is_some_and(|&(start, _)| start <= number)
+        {
             return false;
         }
-        let joins_next = self.ranges.get(index).is_some_and(|&(start, _)| start == number + 1);
+        let joins_next = self
+            .ranges
+            .get(index)
+            .is_some_and(|&(start, _)| start == number + 1);
         let before = index.checked_sub(1);
         let joins_before = before
             .and_then(|before| self.ranges.get(before))

@@ -47,7 +47,11 @@ impl ReceivedPackets {
         Self {
             ranges: Ranges::new(limits.received_ranges),
             largest_at: Instant::ZERO,
-            ecn: EcnCounts { ect0: 0, ect1: 0, ce: 0 },
+            ecn: EcnCounts {
+                ect0: 0,
+                ect1: 0,
+                ce: 0,
+            },
             previous_ecn: Ecn::NotEct,
             largest_reported: None,
             last_ack_sent: None,
@@ -68,7 +72,10 @@ impl ReceivedPackets {
     ///
     /// `policy` `None` (Initial and Handshake): acknowledge at once, RFC 9000 s13.2.1.
     /// `immediate`: it held IMMEDIATE_ACK.
-    #[expect(clippy::too_many_arguments, reason = "one call site; a struct would name them twice")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call site; a struct would name them twice"
+    )]
     pub fn on_received(
         &mut self,
         number: PacketNumber,
@@ -137,7 +144,9 @@ impl ReceivedPackets {
     /// The smallest missing number that no ACK so far lets the peer declare lost:
     /// above largest reported - threshold. draft-ietf-quic-ack-frequency s6.2.
     fn unreported_missing(&self, threshold: u64) -> Option<PacketNumber> {
-        let bound = self.largest_reported.and_then(|largest| largest.checked_sub(threshold));
+        let bound = self
+            .largest_reported
+            .and_then(|largest| largest.checked_sub(threshold));
         self.ranges.smallest_missing_above(bound)
     }
 
@@ -146,9 +155,16 @@ impl ReceivedPackets {
         self.ranges.largest()
     }
 
-    /// When the next ACK must leave, `None` while none is owed. In the past: now.
+    /// When an ACK that may wait must leave; `None` while none is owed or one is due at once
+    /// ([`Self::ack_due`]), for which no timer is needed.
     pub fn ack_deadline(&self) -> Option<Instant> {
-        if self.immediate { Some(Instant::ZERO) } else { self.deadline }
+        if self.immediate { None } else { self.deadline }
+    }
+
+    /// Time passed: an ACK past its deadline is due at once, and asks for no timer again if it
+    /// cannot leave (the amplification limit, missing keys).
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.immediate |= self.ack_due(now);
     }
 
     /// Whether an ACK must leave now.
@@ -195,7 +211,11 @@ impl ReceivedPackets {
             let arrivals = self.arrivals.get_or_insert_default();
             let received = arrivals.newest(&config, &mut newest);
             let (exponent, max) = (config.exponent, config.max_per_ack);
-            (!received.is_empty()).then_some(TimestampsToWrite { received, exponent, max })
+            (!received.is_empty()).then_some(TimestampsToWrite {
+                received,
+                exponent,
+                max,
+            })
         });
         let ack = AckToWrite {
             path,

@@ -98,7 +98,10 @@ impl SentPacket {
             tx_in_flight: 0,
             lost: 0,
         };
-        Self { fate: Fate::Void, ..Self::new(now, 0, 0, snapshot) }
+        Self {
+            fate: Fate::Void,
+            ..Self::new(now, 0, 0, snapshot)
+        }
     }
 
     /// When it left.
@@ -224,7 +227,8 @@ impl SentPackets {
         }
         packet.tokens = u16::try_from(tokens.len()).unwrap_or(u16::MAX);
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
-        self.tokens.extend(tokens.drain(..).take(usize::from(u16::MAX)));
+        self.tokens
+            .extend(tokens.drain(..).take(usize::from(u16::MAX)));
         self.eliciting_outstanding += usize::from(packet.ack_eliciting);
         self.ring.push_back(packet);
         evicted
@@ -236,7 +240,8 @@ impl SentPackets {
         let outstanding = front.fate == Fate::Outstanding;
         if outstanding {
             self.eliciting_outstanding -= usize::from(front.ack_eliciting);
-            self.orphans.extend(self.tokens.iter().take(usize::from(front.tokens)));
+            self.orphans
+                .extend(self.tokens.iter().take(usize::from(front.tokens)));
         }
         self.pop_front();
         outstanding.then_some(front)
@@ -323,7 +328,10 @@ impl SentPackets {
         now: Instant,
         visit: impl FnOnce(&SentPacket, &mut dyn Iterator<Item = Token>),
     ) {
-        let Some(packet) = self.index(number).and_then(|index| self.ring.get_mut(index)) else {
+        let Some(packet) = self
+            .index(number)
+            .and_then(|index| self.ring.get_mut(index))
+        else {
             return;
         };
         if packet.fate != Fate::Outstanding {

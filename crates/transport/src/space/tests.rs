@@ -20,7 +20,11 @@ fn at(millis: u64) -> Instant {
 }
 
 fn limits(ranges: usize, sent: usize) -> Limits {
-    Limits { received_ranges: ranges, sent_packets: sent, ..Limits::default() }
+    Limits {
+        received_ranges: ranges,
+        sent_packets: sent,
+        ..Limits::default()
+    }
 }
 
 // -- Received ranges --
@@ -126,7 +130,16 @@ proptest! {
 fn receive(received: &mut ReceivedPackets, number: u64, now: Instant, ecn: Ecn) {
     let mut policy = registry::default_factory().build(Duration::from_millis(25));
     let rtt = Duration::from_millis(50);
-    received.on_received(number, now, true, ecn, false, Some(policy.as_mut()), true, rtt);
+    received.on_received(
+        number,
+        now,
+        true,
+        ecn,
+        false,
+        Some(policy.as_mut()),
+        true,
+        rtt,
+    );
 }
 
 #[test]
@@ -138,6 +151,8 @@ fn an_ack_is_owed_by_the_deadline_of_the_first_packet() {
     assert_eq!(received.ack_deadline(), Some(at(35)));
     assert!(received.has_unreported());
     assert!(!received.ack_due(at(34)) && received.ack_due(at(35)));
+    received.on_timeout(at(34));
+    assert_eq!(received.ack_deadline(), Some(at(35)));
     receive(&mut received, 1, at(12), Ecn::NotEct);
     assert!(received.ack_due(at(12)), "every second packet");
     received.ack_was_sent(at(12));
@@ -189,11 +204,21 @@ fn numbers_ascend_and_leave_some_out() {
         let peeked = space.peek_packet_number();
         let number = space.take_packet_number(&mut rng);
         assert_eq!(peeked, number);
-        assert!(taken.last().is_none_or(|&last| last < number && number <= last + 2));
+        assert!(
+            taken
+                .last()
+                .is_none_or(|&last| last < number && number <= last + 2)
+        );
         taken.insert(number);
     }
-    let skipped: Vec<_> = (0..*taken.last().unwrap()).filter(|n| !taken.contains(n)).collect();
-    assert!((8..80).contains(&skipped.len()), "{} numbers left out", skipped.len());
+    let skipped: Vec<_> = (0..*taken.last().unwrap())
+        .filter(|n| !taken.contains(n))
+        .collect();
+    assert!(
+        (8..80).contains(&skipped.len()),
+        "{} numbers left out",
+        skipped.len()
+    );
     assert!(skipped[0] <= 65, "the first soon");
     let newest = *skipped.last().unwrap();
     assert_eq!(space.numbers().last_skipped(), Some(newest));
@@ -283,7 +308,9 @@ fn lost_packets_are_remembered_until_told() {
     let mut ring = SentPackets::new(1_000);
     push(&mut ring, 0, 1);
     push(&mut ring, 1, 1);
-    ring.lose(0, Fate::LostByTime, at(50), |_, tokens| assert_eq!(tokens.count(), 1));
+    ring.lose(0, Fate::LostByTime, at(50), |_, tokens| {
+        assert_eq!(tokens.count(), 1)
+    });
     ring.lose(0, Fate::LostByTime, at(60), |_, _| panic!("lost twice"));
     assert_eq!(ring.eliciting_outstanding(), 1);
     assert_eq!(acked(&mut ring, 1, 1), [1]);

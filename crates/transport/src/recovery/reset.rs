@@ -1,0 +1,84 @@
+//! Packets that stop to matter without being acknowledged or lost.
+
+use super::{
+    LossHandler, OneWayDelay, Recovery, RttEstimator, build_controller, rate::DeliveryRate,
+};
+use crate::{
+    congestion::Pacer,
+    space::{PacketNumberSpace, SpaceKind},
+    time::Instant,
+};
+
+impl Recovery {
+    /// The keys of a space are gone: nothing in it counts any more. RFC 9002 A.11.
+    pub fn discard_space(&mut self, space: &mut PacketNumberSpace) {
+        self.forget_in_flight(space);
+        self.pto_count = 0;
+    }
+
+    /// Takes every packet of `space` out of flight and forgets it, without a word to anybody.
+    pub fn forget_in_flight(&mut self, space: &mut PacketNumberSpace) {
+        let in_flight: u64 = space
+            .sent
+            .outstanding()
+            .filter(|(_, packet)| packet.in_flight && packet.epoch == self.epoch)
+            .map(|(_, packet)| u64::from(packet.bytes))
+            .sum();
+        debug_assert!(
+            in_flight <= self.bytes_in_flight,
+            "bytes in flight are exact"
+        );
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(in_flight);
+        space.sent.clear();
+        space.loss_time = None;
+        space.last_eliciting_sent = None;
+        space.lost_run = None;
+    }
+
+    /// Everything outstanding in `space` must be sent again (0-RTT was rejected, a Retry came);
+    /// this says nothing about congestion.
+    pub fn retransmit_all(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        handler: &mut impl LossHandler,
+    ) {
+        for token in space.sent.take_orphans() {
+            handler.token_lost(kind, token);
+        }
+        for (_, packet) in space.sent.outstanding() {
+            for token in space.sent.tokens_of(packet) {
+                handler.token_lost(kind, token);
+            }
+        }
+        self.forget_in_flight(space);
+    }
+
+    /// The path's addresses changed: RTT, congestion control, pacing and ECN start anew, and
+    /// packets sent before say nothing about the new network path. RFC 9000 s9.4.
+    pub fn reset_for_new_network_path(&mut self, now: Instant) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.rtt = RttEstimator::new(self.rtt.initial());
+        self.rate = DeliveryRate::new(now);
+        self.owd = OneWayDelay::default();
+        self.ecn.restart();
+        self.tolerance.restart();
+        self.controller = build_controller(
+            &self.factory,
+            now,
+            self.mtu,
+            self.initial_window_packets,
+            self.rtt.initial(),
+            &mut self.rng,
+        );
+        self.pacer = Pacer::new(now, u64::from(self.mtu));
+        self.bytes_in_flight = 0;
+        self.pto_count = 0;
+        self.timer_anchor = now;
+        self.newest_acked_sent = [None; 3];
+        self.first_rtt_sample = None;
+        self.started = false;
+        self.app_limited = false;
+        self.note_controller_state();
+    }
+}

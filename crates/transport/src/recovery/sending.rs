@@ -1,0 +1,130 @@
+//! Whether and when packets may leave, and the record that they did. RFC 9002 A.5, B.4, s7.7.
+
+use super::{OutgoingPacket, Recovery};
+use crate::{
+    congestion::{SentEvent, fallback_rate},
+    observe::EcnPhase,
+    packet::Token,
+    space::{PacketNumberSpace, SentPacket, SpaceKind},
+    time::Instant,
+    units::{Ecn, Rate},
+};
+
+impl Recovery {
+    /// Whether the window has room for `bytes` more.
+    pub fn can_send(&self, bytes: u64) -> bool {
+        self.bytes_in_flight.saturating_add(bytes) <= self.window()
+    }
+
+    /// When the pacer lets `bytes` leave; `None` means now.
+    pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+        if !self.paces() {
+            return None;
+        }
+        let rate = self.pacing_rate();
+        self.pacer.next_send_time(now, bytes, rate)
+    }
+
+    /// Bytes that should leave in one batch.
+    pub fn send_quantum(&self, _now: Instant) -> u64 {
+        let mtu = u64::from(self.mtu);
+        if !self.paces() {
+            return self.initial_window().max(mtu);
+        }
+        self.pacer
+            .batch_bytes(self.pacing_rate(), self.controller.send_quantum(), mtu)
+    }
+
+    /// Before the first RTT sample there is nothing to pace by; the initial window bounds the
+    /// burst. RFC 9002 s7.7.
+    fn paces(&self) -> bool {
+        self.pacing && (self.rtt.has_sample() || self.controller.pacing_rate().is_some())
+    }
+
+    fn initial_window(&self) -> u64 {
+        u64::from(self.initial_window_packets) * u64::from(self.mtu)
+    }
+
+    pub(super) fn pacing_rate(&self) -> Rate {
+        self.controller
+            .pacing_rate()
+            .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start))
+    }
+
+    /// The mark for the next packet. RFC 9000 s13.4.
+    pub fn ecn_mark(&self) -> Ecn {
+        self.ecn.mark()
+    }
+
+    /// How far ECN validation got.
+    pub fn ecn_phase(&self) -> EcnPhase {
+        self.ecn.phase()
+    }
+
+    /// A packet leaves. `tokens`, what it carries, are drained.
+    pub fn on_packet_sent(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        _kind: SpaceKind,
+        now: Instant,
+        packet: OutgoingPacket,
+        tokens: &mut Vec<Token>,
+    ) {
+        let bytes = u64::from(packet.bytes);
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += bytes;
+        if packet.in_flight {
+            if self.bytes_in_flight == 0 && self.started {
+                self.controller.on_restart_from_idle(now);
+            }
+            self.rate.on_send(now, self.bytes_in_flight == 0);
+            self.bytes_in_flight += bytes;
+            self.started = true;
+        }
+        let snapshot = self.rate.snapshot(self.bytes_in_flight);
+        let mut sent = SentPacket::new(now, packet.bytes, self.epoch, snapshot);
+        sent.ack_eliciting = packet.ack_eliciting;
+        sent.in_flight = packet.in_flight;
+        sent.mtu_probe = packet.mtu_probe;
+        sent.probe = packet.probe;
+        sent.ecn = packet.ecn;
+        sent.app_limited = self.rate.is_app_limited();
+        if let Some(evicted) = space.sent.push(packet.number, sent, tokens) {
+            self.take_off(&evicted);
+        }
+        if packet.ack_eliciting {
+            space.last_eliciting_sent = Some(now);
+            space.sent_without_eliciting = 0;
+            self.timer_anchor = now;
+        } else {
+            space.sent_without_eliciting = space.sent_without_eliciting.saturating_add(1);
+        }
+        self.ecn
+            .on_sent(&mut space.peer_ecn, packet.ecn, now, self.rtt.pto_base());
+        if !packet.in_flight {
+            return;
+        }
+        if self.bytes_in_flight.saturating_add(u64::from(self.mtu)) > self.window() {
+            self.app_limited = false;
+        }
+        self.controller.on_sent(&SentEvent::new(
+            now,
+            packet.number,
+            bytes,
+            self.bytes_in_flight,
+            self.app_limited,
+        ));
+        if self.paces() {
+            let rate = self.pacing_rate();
+            self.pacer.on_sent(now, bytes, rate);
+        }
+    }
+
+    /// The pump ran dry although window and pacer allow more.
+    pub fn set_app_limited(&mut self, _now: Instant) {
+        if self.can_send(u64::from(self.mtu)) {
+            self.app_limited = true;
+            self.rate.set_app_limited(self.bytes_in_flight);
+        }
+    }
+}
