@@ -310,7 +310,17 @@ fn keys_and_packet_numbers_must_agree() {
         Code::KEY_UPDATE_ERROR
     );
 
-    // The same, after the update is known.
+    // Old keys were last seen before our own update began.
+    let (mut c, mut s) = pair();
+    let old = seal(&mut s, P0, 9);
+    open(&mut c, at(0), &old).unwrap();
+    c.initiate_update(at(1)).unwrap();
+    let packet = seal(&mut c, P0, 1);
+    open(&mut s, at(1), &packet).unwrap();
+    let new = seal(&mut s, P0, 5);
+    assert_eq!(closes_with(open(&mut c, at(1), &new)), Code::KEY_UPDATE_ERROR);
+
+    // Old keys were seen after it.
     let (mut c, mut s) = pair();
     c.initiate_update(at(1)).unwrap();
     let old = seal(&mut s, P0, 9);
