@@ -74,7 +74,10 @@ impl fmt::Debug for DirectionalKeys {
 
 impl From<rustls::quic::DirectionalKeys> for DirectionalKeys {
     fn from(keys: rustls::quic::DirectionalKeys) -> Self {
-        Self { header: keys.header, packet: keys.packet }
+        Self {
+            header: keys.header,
+            packet: keys.packet,
+        }
     }
 }
 
@@ -89,6 +92,9 @@ pub struct Keys {
 
 impl From<rustls::quic::Keys> for Keys {
     fn from(keys: rustls::quic::Keys) -> Self {
-        Self { local: keys.local.into(), remote: keys.remote.into() }
+        Self {
+            local: keys.local.into(),
+            remote: keys.remote.into(),
+        }
     }
 }

@@ -318,7 +318,10 @@ fn keys_and_packet_numbers_must_agree() {
     let packet = seal(&mut c, P0, 1);
     open(&mut s, at(1), &packet).unwrap();
     let new = seal(&mut s, P0, 5);
-    assert_eq!(closes_with(open(&mut c, at(1), &new)), Code::KEY_UPDATE_ERROR);
+    assert_eq!(
+        closes_with(open(&mut c, at(1), &new)),
+        Code::KEY_UPDATE_ERROR
+    );
 
     // Old keys were seen after it.
     let (mut c, mut s) = pair();
