@@ -72,13 +72,18 @@ impl Assembler {
     /// Bytes of memory held, not counting pinned receive buffers.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
+        self.memory_of_blocks()
+            + self.blocks.capacity() * size_of::<Option<Box<Block>>>()
+            + self.borrowed.capacity() * size_of::<(u64, Bytes)>()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory_of_blocks(&self) -> usize {
         self.blocks
             .iter()
             .flatten()
             .map(|block| block.memory())
-            .sum::<usize>()
-            + self.blocks.capacity() * size_of::<Option<Box<Block>>>()
-            + self.borrowed.capacity() * size_of::<(u64, Bytes)>()
+            .sum()
     }
 
     /// Takes bytes that arrived at `offset`. At most `may_borrow` further slices may be held; what

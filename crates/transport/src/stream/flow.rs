@@ -104,6 +104,14 @@ pub(crate) struct SendCredit {
 }
 
 impl SendCredit {
+    pub(crate) fn new(max: u64) -> Self {
+        Self {
+            max,
+            used: 0,
+            reported: 0,
+        }
+    }
+
     pub(crate) fn available(&self) -> u64 {
         self.max.saturating_sub(self.used)
     }
@@ -128,11 +136,6 @@ impl SendCredit {
     /// The *_BLOCKED frame was lost; it is due again if it still holds.
     pub(crate) fn on_report_lost(&mut self) {
         self.reported = 0;
-    }
-
-    /// Back to no limit known and nothing sent.
-    pub(crate) fn rewind(&mut self) {
-        *self = Self::default();
     }
 }
 

@@ -88,10 +88,7 @@ impl SendHalf {
         Self {
             state: SendState::Ready,
             buffer: SendBuffer::default(),
-            credit: SendCredit {
-                max: max_data,
-                ..SendCredit::default()
-            },
+            credit: SendCredit::new(max_data),
             fin: Fin::No,
             reset: None,
             stop_code: None,
@@ -342,7 +339,8 @@ impl SendHalf {
     /// The server forgot everything that was sent in 0-RTT. RFC 9001 s4.6.2.
     pub(super) fn rewind(&mut self) {
         self.buffer.rewind();
-        self.credit.rewind();
+        self.credit.used = 0;
+        self.credit.on_report_lost();
         match &mut self.reset {
             Some(reset) => (reset.sent, reset.acked) = (false, false),
             None if self.fin != Fin::No => self.fin = Fin::Due,

@@ -1,1 +1,125 @@
+use super::*;
+use registry::{by_name, names};
 
+fn id(index: u64) -> StreamId {
+    StreamId(index * 4)
+}
+
+fn priority(urgency: u8, incremental: bool) -> Priority {
+    Priority {
+        urgency,
+        incremental,
+    }
+}
+
+/// The streams that get the next `turns` turns of 8 KiB.
+fn turns(scheduler: &mut dyn StreamScheduler, turns: usize) -> Vec<u64> {
+    let mut order = Vec::new();
+    for _ in 0..turns {
+        let next = scheduler.next().unwrap();
+        order.push(next.0 / 4);
+        for _ in 0..8 {
+            assert_eq!(scheduler.next(), Some(next));
+            scheduler.on_sent(next, TURN_BYTES / 8);
+        }
+    }
+    order
+}
+
+/// Streams in the order in which they run dry.
+fn drain(scheduler: &mut dyn StreamScheduler) -> Vec<u64> {
+    std::iter::from_fn(|| {
+        let next = scheduler.next()?;
+        scheduler.on_quiet(next);
+        Some(next.0 / 4)
+    })
+    .collect()
+}
+
+#[test]
+fn registry_names_match() {
+    assert_eq!(
+        names().collect::<Vec<_>>(),
+        ["priority", "round-robin", "fifo"]
+    );
+    for name in names() {
+        let factory = by_name(name).unwrap();
+        assert_eq!((factory.name(), factory.build().name()), (name, name));
+    }
+    assert!(by_name("deadline?").is_none());
+    assert_eq!(registry::default_factory().name(), "priority");
+}
+
+#[test]
+fn contract_of_every_scheduler() {
+    for name in names() {
+        let mut scheduler = by_name(name).unwrap().build();
+        assert_eq!(scheduler.next(), None);
+        let incremental = priority(3, true);
+        for index in [3, 1, 2, 0] {
+            scheduler.on_ready(id(index), incremental);
+        }
+        assert_eq!(
+            scheduler.next(),
+            scheduler.next(),
+            "{name}: next() alone changes nothing"
+        );
+        scheduler.on_quiet(id(2));
+        scheduler.on_priority(id(1), priority(7, false));
+        let mut seen = drain(&mut *scheduler);
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 3], "{name}: every ready stream is named once");
+        assert_eq!(scheduler.next(), None);
+    }
+}
+
+#[test]
+fn round_robin_shares() {
+    let mut scheduler = by_name("round-robin").unwrap().build();
+    for index in 0..3 {
+        scheduler.on_ready(id(index), priority(index as u8, false));
+    }
+    assert_eq!(turns(&mut *scheduler, 6), [0, 1, 2, 0, 1, 2]);
+    scheduler.on_quiet(id(1));
+    assert_eq!(turns(&mut *scheduler, 3), [0, 2, 0]);
+}
+
+#[test]
+fn fifo_serves_one_to_the_end() {
+    let mut scheduler = by_name("fifo").unwrap().build();
+    for index in [2, 0, 1] {
+        scheduler.on_ready(id(index), Priority::default());
+    }
+    assert_eq!(turns(&mut *scheduler, 3), [2, 2, 2]);
+    scheduler.on_quiet(id(2));
+    scheduler.on_ready(id(2), Priority::default());
+    assert_eq!(drain(&mut *scheduler), [0, 1, 2]);
+}
+
+#[test]
+fn priority_serves_urgency_then_id() {
+    let mut scheduler = by_name("priority").unwrap().build();
+    scheduler.on_ready(id(5), priority(3, false));
+    scheduler.on_ready(id(4), priority(3, false));
+    scheduler.on_ready(id(9), priority(200, false));
+    assert_eq!(turns(&mut *scheduler, 2), [4, 4]);
+    scheduler.on_ready(id(8), priority(0, true));
+    assert_eq!(turns(&mut *scheduler, 2), [8, 8]);
+    scheduler.on_priority(id(9), priority(1, false));
+    assert_eq!(drain(&mut *scheduler), [8, 9, 4, 5]);
+}
+
+#[test]
+fn priority_shares_among_incremental() {
+    let mut scheduler = by_name("priority").unwrap().build();
+    for index in 0..3 {
+        scheduler.on_ready(id(index), priority(3, true));
+    }
+    assert_eq!(turns(&mut *scheduler, 4), [0, 1, 2, 0]);
+    // All non-incremental streams together count as one more.
+    scheduler.on_ready(id(11), priority(3, false));
+    scheduler.on_ready(id(10), priority(3, false));
+    assert_eq!(turns(&mut *scheduler, 8), [1, 2, 0, 10, 1, 2, 0, 10]);
+    scheduler.on_quiet(id(10));
+    assert_eq!(turns(&mut *scheduler, 4), [1, 2, 0, 11]);
+}
