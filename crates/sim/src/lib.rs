@@ -70,6 +70,7 @@ mod link;
 pub mod links;
 mod log;
 mod node;
+pub mod quic;
 pub mod rule;
 mod text;
 mod world;

@@ -81,9 +81,13 @@ impl Context<'_> {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<ConnectionHandle, ConnectError> {
-        let four_tuple = FourTuple { local: self.local, remote };
+        let four_tuple = FourTuple {
+            local: self.local,
+            remote,
+        };
         let (handle, connection) =
-            self.endpoint.connect(self.now, config, four_tuple, server_name)?;
+            self.endpoint
+                .connect(self.now, config, four_tuple, server_name)?;
         self.connections.insert(handle, connection);
         Ok(handle)
     }
@@ -153,7 +157,9 @@ impl<A: App> QuicHost<A> {
 
     /// All living connections.
     pub fn connections(&self) -> impl Iterator<Item = (ConnectionHandle, &Connection)> {
-        self.connections.iter().map(|(handle, connection)| (*handle, connection))
+        self.connections
+            .iter()
+            .map(|(handle, connection)| (*handle, connection))
     }
 
     /// Connections that were closed and forgotten.
@@ -167,7 +173,11 @@ impl<A: App> QuicHost<A> {
     }
 
     /// Calls `f` with the program and its context, then lets everything run that follows.
-    pub fn with_app<R>(&mut self, now: Instant, f: impl FnOnce(&mut A, &mut Context<'_>) -> R) -> R {
+    pub fn with_app<R>(
+        &mut self,
+        now: Instant,
+        f: impl FnOnce(&mut A, &mut Context<'_>) -> R,
+    ) -> R {
         let mut context = Context {
             now,
             local: self.local,
@@ -208,8 +218,10 @@ impl<A: App> QuicHost<A> {
         loop {
             self.endpoint_events(handle);
             let mut progress = false;
-            while let Some(event) =
-                self.connections.get_mut(&handle).and_then(Connection::poll_event)
+            while let Some(event) = self
+                .connections
+                .get_mut(&handle)
+                .and_then(Connection::poll_event)
             {
                 progress = true;
                 let mut context = Context {
@@ -225,7 +237,11 @@ impl<A: App> QuicHost<A> {
                 break;
             }
         }
-        if self.connections.get(&handle).is_some_and(Connection::is_drained) {
+        if self
+            .connections
+            .get(&handle)
+            .is_some_and(Connection::is_drained)
+        {
             self.endpoint_events(handle);
             self.connections.remove(&handle);
             self.drained += 1;
@@ -233,8 +249,10 @@ impl<A: App> QuicHost<A> {
     }
 
     fn endpoint_events(&mut self, handle: ConnectionHandle) {
-        while let Some(event) =
-            self.connections.get_mut(&handle).and_then(Connection::poll_endpoint_event)
+        while let Some(event) = self
+            .connections
+            .get_mut(&handle)
+            .and_then(Connection::poll_endpoint_event)
         {
             let drained = event == EndpointEvent::Drained;
             let answer = self.endpoint.handle_connection_event(handle, event);
@@ -270,8 +288,9 @@ impl<A: App> QuicHost<A> {
         let mut out = std::mem::take(&mut self.stateless);
         out.clear();
         match admission {
-            Admission::Accept => match self.endpoint.accept(now, incoming, None, &mut out) {
-                Ok((handle, connection)) => {
+            Admission::Accept => {
+                // A refusal for lack of room is silent; the client tries again.
+                if let Ok((handle, connection)) = self.endpoint.accept(now, incoming, None) {
                     self.connections.insert(handle, connection);
                     let mut context = Context {
                         now,
@@ -281,12 +300,7 @@ impl<A: App> QuicHost<A> {
                     };
                     self.app.on_accepted(&mut context, handle);
                 }
-                Err(error) => {
-                    if let Some(transmit) = error.response {
-                        self.queue(&transmit, &out);
-                    }
-                }
-            },
+            }
             Admission::Retry => {
                 if let Some(transmit) = self.endpoint.retry(now, incoming, &mut out) {
                     self.queue(&transmit, &out);
@@ -304,8 +318,10 @@ impl<A: App> QuicHost<A> {
 
 impl<A: App> Node for QuicHost<A> {
     fn handle_datagram(&mut self, now: Instant, datagram: Datagram) {
-        let meta =
-            DatagramMeta { four_tuple: datagram.four_tuple_at_receiver(), ecn: datagram.ecn };
+        let meta = DatagramMeta {
+            four_tuple: datagram.four_tuple_at_receiver(),
+            ecn: datagram.ecn,
+        };
         let data = BytesMut::from(Bytes::from(datagram.payload));
         let mut out = std::mem::take(&mut self.stateless);
         out.clear();
@@ -318,7 +334,7 @@ impl<A: App> Node for QuicHost<A> {
             }
             DatagramEvent::Transmit(transmit) => self.queue(&transmit, &out),
             DatagramEvent::Incoming(incoming) => self.on_incoming(now, incoming),
-            DatagramEvent::Dropped(_) => {}
+            _ => {}
         }
         self.stateless = out;
         self.settle(now);

@@ -50,14 +50,22 @@ struct Reply {
 
 impl PatternServer {
     fn read_request(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, id: StreamId) {
-        let Some(connection) = cx.connection(handle) else { return };
+        let Some(connection) = cx.connection(handle) else {
+            return;
+        };
         loop {
             match connection.read(id, usize::MAX) {
                 Ok(ReadOutcome::Chunk(data)) => {
-                    self.requests.entry((handle, id)).or_default().extend_from_slice(&data);
+                    self.requests
+                        .entry((handle, id))
+                        .or_default()
+                        .extend_from_slice(&data);
                 }
                 Ok(ReadOutcome::Finished) => {
-                    let request = self.requests.remove(&(handle, id)).unwrap_or_default();
+                    // The end may be seen twice: on arrival and by a later event.
+                    let Some(request) = self.requests.remove(&(handle, id)) else {
+                        break;
+                    };
                     let len = request.try_into().map(u64::from_be_bytes).unwrap_or(0);
                     self.replies.insert((handle, id), Reply { offset: 0, len });
                     break;
@@ -69,8 +77,12 @@ impl PatternServer {
     }
 
     fn write_reply(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, id: StreamId) {
-        let Some(reply) = self.replies.get_mut(&(handle, id)) else { return };
-        let Some(connection) = cx.connection(handle) else { return };
+        let Some(reply) = self.replies.get_mut(&(handle, id)) else {
+            return;
+        };
+        let Some(connection) = cx.connection(handle) else {
+            return;
+        };
         while reply.offset < reply.len {
             let left = usize::try_from(reply.len - reply.offset).unwrap_or(usize::MAX);
             let mut data = pattern(reply.offset, left.min(CHUNK));
@@ -104,8 +116,9 @@ impl App for PatternServer {
     fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
         match event {
             Event::Stream(StreamEvent::Opened(dir)) => {
-                while let Some(id) =
-                    cx.connection(handle).and_then(|connection| connection.accept_stream(dir))
+                while let Some(id) = cx
+                    .connection(handle)
+                    .and_then(|connection| connection.accept_stream(dir))
                 {
                     self.read_request(cx, handle, id);
                 }
@@ -156,7 +169,12 @@ impl PatternClient {
     pub fn new(config: ClientConfig, remote: SocketAddr, lens: &[u64]) -> Self {
         let fetches = lens
             .iter()
-            .map(|&len| Fetch { len, received: 0, done_at: None, stream: None })
+            .map(|&len| Fetch {
+                len,
+                received: 0,
+                done_at: None,
+                stream: None,
+            })
             .collect();
         Self {
             config: Some(config),
@@ -185,9 +203,17 @@ impl PatternClient {
     }
 
     fn open(&mut self, cx: &mut Context<'_>) {
-        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else { return };
-        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.stream.is_none()) {
-            let Some(id) = connection.open_stream(Dir::Bi) else { return };
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
+            return;
+        };
+        for fetch in self
+            .fetches
+            .iter_mut()
+            .filter(|fetch| fetch.stream.is_none())
+        {
+            let Some(id) = connection.open_stream(Dir::Bi) else {
+                return;
+            };
             fetch.stream = Some(id);
             let _ = connection.write(id, &fetch.len.to_be_bytes());
             let _ = connection.finish(id);
@@ -196,8 +222,14 @@ impl PatternClient {
 
     fn read(&mut self, cx: &mut Context<'_>, id: StreamId) {
         let now = cx.now;
-        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else { return };
-        let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.stream == Some(id)) else {
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
+            return;
+        };
+        let Some(fetch) = self
+            .fetches
+            .iter_mut()
+            .find(|fetch| fetch.stream == Some(id))
+        else {
             return;
         };
         loop {

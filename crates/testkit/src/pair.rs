@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tautline_sim::{LinkConfig, LinkId, HostId, RunEnd, World, quic::QuicHost};
+use tautline_sim::{HostId, LinkConfig, LinkId, RunEnd, World, quic::QuicHost};
 use tautline_transport::{
     config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig},
     endpoint::Endpoint,
@@ -83,7 +83,12 @@ impl PairSetup {
         let client = world.add_host(client_address(), Box::new(client));
         let server = world.add_host(server_address(), Box::new(server));
         let link = world.connect(client, server, self.link);
-        Pair { world, client, server, link }
+        Pair {
+            world,
+            client,
+            server,
+            link,
+        }
     }
 }
 

@@ -20,7 +20,11 @@ fn fetches_over_named_links() {
             client.ended, client.fetches
         );
         if let Some((_, c)) = pair.client().connections().next() {
-            println!("  client sent {:?} {:?}", c.stats().frames_sent, c.stream_stats());
+            println!(
+                "  client sent {:?} {:?}",
+                c.stats().frames_sent,
+                c.stream_stats()
+            );
         }
         if let Some((_, c)) = pair.server().connections().next() {
             println!(

@@ -104,7 +104,12 @@ impl Connection {
     ///
     /// # Errors
     /// [`ResetError`] when there is nothing to reset or the peer does not support it.
-    pub fn reset_at(&mut self, id: StreamId, code: u64, reliable_size: u64) -> Result<(), ResetError> {
+    pub fn reset_at(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        reliable_size: u64,
+    ) -> Result<(), ResetError> {
         self.streams.reset_at(id, code, reliable_size)
     }
 
@@ -202,7 +207,10 @@ impl Connection {
         keys.initiate_update(now).map_err(|_| KeyUpdateError)?;
         self.ping();
         let phase = self.key_phase();
-        self.observer.emit(now, || observe::Event::KeysUpdated { phase, by_peer: false });
+        self.observer.emit(now, || observe::Event::KeysUpdated {
+            phase,
+            by_peer: false,
+        });
         Ok(())
     }
 
@@ -257,7 +265,11 @@ impl Connection {
     }
 
     fn four_tuple(&self) -> crate::units::FourTuple {
-        let first = self.paths.iter().next().map(|path| path.network.four_tuple());
+        let first = self
+            .paths
+            .iter()
+            .next()
+            .map(|path| path.network.four_tuple());
         // A connection always has a path; the fallback only keeps this free of panics.
         first.unwrap_or(crate::units::FourTuple {
             local: SocketAddr::from(([0, 0, 0, 0], 0)),
@@ -267,22 +279,34 @@ impl Connection {
 
     /// The application protocol chosen, once known.
     pub fn alpn(&self) -> Option<&[u8]> {
-        self.handshake.session.as_ref().and_then(|session| session.alpn())
+        self.handshake
+            .session
+            .as_ref()
+            .and_then(|session| session.alpn())
     }
 
     /// The server name the client asked for, once known.
     pub fn server_name(&self) -> Option<&str> {
-        self.handshake.session.as_ref().and_then(|session| session.server_name())
+        self.handshake
+            .session
+            .as_ref()
+            .and_then(|session| session.server_name())
     }
 
     /// The peer's certificate chain, once known.
     pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
-        self.handshake.session.as_ref().and_then(|session| session.peer_certificates())
+        self.handshake
+            .session
+            .as_ref()
+            .and_then(|session| session.peer_certificates())
     }
 
     /// Whether the session was resumed from an earlier connection.
     pub fn resumed(&self) -> bool {
-        self.handshake.session.as_ref().is_some_and(|session| session.resumed())
+        self.handshake
+            .session
+            .as_ref()
+            .is_some_and(|session| session.resumed())
     }
 
     /// Whether data can be sent before the handshake is complete: a client with a ticket, or a
@@ -293,7 +317,10 @@ impl Connection {
 
     /// Whether the server took the client's early data; `None` until known.
     pub fn early_data_accepted(&self) -> Option<bool> {
-        self.handshake.session.as_ref().and_then(|session| session.early_data_accepted())
+        self.handshake
+            .session
+            .as_ref()
+            .and_then(|session| session.early_data_accepted())
     }
 
     /// Keying material for the application's own use. RFC 8446 s7.5.

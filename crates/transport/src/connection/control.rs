@@ -5,7 +5,12 @@ use std::{collections::VecDeque, sync::Arc};
 use bytes::Bytes;
 
 use super::Connection;
-use crate::{endpoint::TokenSealer, packet::{PacketWriter, Token}, time::Instant, wire::Frame};
+use crate::{
+    endpoint::TokenSealer,
+    packet::{PacketWriter, Token},
+    time::Instant,
+    wire::Frame,
+};
 
 /// What waits to be sent.
 #[derive(Debug, Default)]
@@ -23,7 +28,10 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(sealer: Option<(Arc<TokenSealer>, u8)>) -> Self {
-        Self { sealer, ..Self::default() }
+        Self {
+            sealer,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn has_frames(&self) -> bool {
@@ -60,7 +68,7 @@ impl Connection {
             return;
         };
         for index in 0..u64::from(*count) {
-            let token = sealer.validation_token(now, remote.ip(), &mut self.rng);
+            let token = sealer.seal_validation(now, remote.ip(), &mut self.rng);
             self.control.tokens.push_back((index, Bytes::from(token)));
         }
     }

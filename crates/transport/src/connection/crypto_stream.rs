@@ -31,7 +31,12 @@ impl Ranges {
     }
 
     fn remove(&mut self, start: u64, end: u64) {
-        let first = self.0.range(..start).next_back().map(|(&s, _)| s).unwrap_or(start);
+        let first = self
+            .0
+            .range(..start)
+            .next_back()
+            .map(|(&s, _)| s)
+            .unwrap_or(start);
         let touched: Vec<(u64, u64)> = self
             .0
             .range(first..end)
@@ -167,13 +172,17 @@ impl CryptoStream {
     ) -> Result<(), TransportError> {
         let end = offset.saturating_add(data.len() as u64);
         if end > MAX_VARINT {
-            return Err(TransportError::frame_encoding("CRYPTO offset beyond 2^62-1"));
+            return Err(TransportError::frame_encoding(
+                "CRYPTO offset beyond 2^62-1",
+            ));
         }
         if end <= self.read_offset {
             return Ok(());
         }
         if end - self.read_offset > limit as u64 {
-            return Err(TransportError::crypto_buffer_exceeded("CRYPTO data too far ahead"));
+            return Err(TransportError::crypto_buffer_exceeded(
+                "CRYPTO data too far ahead",
+            ));
         }
         let skip = usize::try_from(self.read_offset.saturating_sub(offset)).unwrap_or(0);
         let fresh = data.get(skip..).unwrap_or_default();

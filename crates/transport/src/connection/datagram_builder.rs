@@ -83,7 +83,11 @@ pub(crate) struct DatagramBuilder<'a> {
 
 impl<'a> DatagramBuilder<'a> {
     pub(crate) fn new(buf: &'a mut [u8]) -> Self {
-        Self { buf, used: 0, fixed_bit: true }
+        Self {
+            buf,
+            used: 0,
+            fixed_bit: true,
+        }
     }
 
     /// Sealed bytes.
@@ -108,12 +112,28 @@ impl<'a> DatagramBuilder<'a> {
         let pn_len = packet_number_len(number, space.largest_acked());
         let header_start = self.used;
         let mut writer = Writer::new(self.buf.get_mut(header_start..)?);
-        encode_short(&mut writer, &dcid, spin, keys.key_phase(), number, pn_len, self.fixed_bit);
+        encode_short(
+            &mut writer,
+            &dcid,
+            spin,
+            keys.key_phase(),
+            number,
+            pn_len,
+            self.fixed_bit,
+        );
         if writer.overflowed() {
             return None;
         }
         let payload_start = header_start + writer.len();
-        self.opened(Level::OneRtt, path, number, pn_len, header_start, payload_start, None)
+        self.opened(
+            Level::OneRtt,
+            path,
+            number,
+            pn_len,
+            header_start,
+            payload_start,
+            None,
+        )
     }
 
     pub(crate) fn open_long(
@@ -135,17 +155,35 @@ impl<'a> DatagramBuilder<'a> {
         let pn_len = packet_number_len(number, space.largest_acked());
         let header_start = self.used;
         let mut writer = Writer::new(self.buf.get_mut(header_start..)?);
-        let header = LongHeader { ty, version, dcid, scid, token, fixed_bit: true };
+        let header = LongHeader {
+            ty,
+            version,
+            dcid,
+            scid,
+            token,
+            fixed_bit: true,
+        };
         let length_offset = header.encode(&mut writer, number, pn_len)?;
         if writer.overflowed() {
             return None;
         }
         let payload_start = header_start + writer.len();
         let length_offset = Some(header_start + length_offset);
-        self.opened(level, PathId::ZERO, number, pn_len, header_start, payload_start, length_offset)
+        self.opened(
+            level,
+            PathId::ZERO,
+            number,
+            pn_len,
+            header_start,
+            payload_start,
+            length_offset,
+        )
     }
 
-    #[expect(clippy::too_many_arguments, reason = "two callers, each of which knows all of it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two callers, each of which knows all of it"
+    )]
     fn opened(
         &self,
         level: Level,
@@ -209,7 +247,10 @@ impl<'a> DatagramBuilder<'a> {
     }
 
     /// Protects a 1-RTT packet in place and records it.
-    #[expect(clippy::too_many_arguments, reason = "the one place where keys, space and recovery meet")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one place where keys, space and recovery meet"
+    )]
     pub(crate) fn seal_short(
         &mut self,
         mut open: OpenPacket,
@@ -228,13 +269,20 @@ impl<'a> DatagramBuilder<'a> {
         let header_len = open.payload_start - open.header_start;
         let (header, payload) = packet.split_at_mut(header_len);
         keys.seal(open.path, open.number, header, payload)?;
-        mask(packet, open.pn_offset - open.header_start, keys.local_header())?;
+        mask(
+            packet,
+            open.pn_offset - open.header_start,
+            keys.local_header(),
+        )?;
         self.record(open, end, space, recovery, tokens, context, observer);
         Ok(())
     }
 
     /// Protects a long-header packet in place and records it.
-    #[expect(clippy::too_many_arguments, reason = "the one place where keys, space and recovery meet")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one place where keys, space and recovery meet"
+    )]
     pub(crate) fn seal_long(
         &mut self,
         mut open: OpenPacket,
@@ -263,7 +311,11 @@ impl<'a> DatagramBuilder<'a> {
         if tag.as_ref().len() == tag_room.len() {
             tag_room.copy_from_slice(tag.as_ref());
         }
-        mask(packet, open.pn_offset - open.header_start, keys.header.as_ref())?;
+        mask(
+            packet,
+            open.pn_offset - open.header_start,
+            keys.header.as_ref(),
+        )?;
         self.record(open, end, space, recovery, tokens, context, observer);
         Ok(())
     }
@@ -276,7 +328,10 @@ impl<'a> DatagramBuilder<'a> {
         open.flags.in_flight = in_flight;
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what seal_short and seal_long share")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what seal_short and seal_long share"
+    )]
     fn record(
         &mut self,
         open: OpenPacket,
@@ -306,8 +361,6 @@ impl<'a> DatagramBuilder<'a> {
             path: open.path,
             number: open.number,
             bytes,
-            ack_eliciting: open.flags.ack_eliciting,
-            in_flight: open.flags.in_flight,
             ecn: context.ecn,
         });
         self.used = end;
@@ -333,5 +386,6 @@ fn mask(
     };
     let pn_len = usize::from(*first & 0x03) + 1;
     let pn_bytes = pn_on.get_mut(..pn_len).ok_or_else(failed)?;
-    key.encrypt_in_place(sample, first, pn_bytes).map_err(|_| failed())
+    key.encrypt_in_place(sample, first, pn_bytes)
+        .map_err(|_| failed())
 }

@@ -2,11 +2,14 @@
 
 use bytes::Bytes;
 
-use super::{Connection, fates::FrameFates, rx::{Received, kind_of}};
+use super::{
+    Connection,
+    fates::FrameFates,
+    rx::{Received, kind_of},
+};
 use crate::{
     ack::AckRequest,
     error::TransportError,
-    observe,
     recovery::AckContext,
     space::SpaceKind,
     tls::Level,
@@ -43,9 +46,14 @@ impl Connection {
             Frame::MaxStreamData { id, max } => self.streams.on_max_stream_data(id, max),
             Frame::MaxStreams { dir, max } => self.streams.on_max_streams(dir, max),
             Frame::ResetStream(reset) => self.streams.on_reset_stream(&reset),
-            Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
-                self.streams.on_reset_stream_at(id, code, final_size, reliable_size)
-            }
+            Frame::ResetStreamAt {
+                id,
+                code,
+                final_size,
+                reliable_size,
+            } => self
+                .streams
+                .on_reset_stream_at(id, code, final_size, reliable_size),
             Frame::StopSending { id, code } => self.streams.on_stop_sending(id, code),
             Frame::DataBlocked(limit) => self.streams.on_data_blocked(limit),
             Frame::StreamDataBlocked { id, limit } => {
@@ -60,7 +68,12 @@ impl Connection {
             Frame::PathResponse(data) => self.on_path_response(now, &data),
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(received),
-            Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering } => {
+            Frame::AckFrequency {
+                sequence,
+                threshold,
+                max_ack_delay_us,
+                reordering,
+            } => {
                 let request = AckRequest {
                     ack_eliciting_threshold: threshold,
                     max_ack_delay: std::time::Duration::from_micros(max_ack_delay_us),
@@ -77,9 +90,9 @@ impl Connection {
             | Frame::PathStatus { .. }
             | Frame::MaxPathId(_)
             | Frame::PathsBlocked(_)
-            | Frame::PathCidsBlocked { .. } => {
-                Err(TransportError::protocol_violation("multipath was not negotiated"))
-            }
+            | Frame::PathCidsBlocked { .. } => Err(TransportError::protocol_violation(
+                "multipath was not negotiated",
+            )),
         }
     }
 
@@ -89,17 +102,24 @@ impl Connection {
         // ACK means path 0, wherever it arrives. RFC 10069 s4.1.
         let id = ack.path.unwrap_or(PathId::ZERO);
         if ack.path.is_some() && !self.multipath_negotiated() && self.paths.get(id).is_none() {
-            return Err(TransportError::protocol_violation("PATH_ACK without multipath"));
+            return Err(TransportError::protocol_violation(
+                "PATH_ACK without multipath",
+            ));
         }
         let peer_max_ack_delay = self.peer_max_ack_delay();
-        let exponent = if kind == SpaceKind::Data { self.peer.ack_delay_exponent } else { 3 };
+        let exponent = if kind == SpaceKind::Data {
+            self.peer.ack_delay_exponent
+        } else {
+            3
+        };
         let micros = ack.delay.checked_shl(exponent as u32).unwrap_or(MAX_VARINT);
         let context = AckContext {
             now,
             ack_delay: std::time::Duration::from_micros(micros.min(MAX_VARINT)),
             peer_max_ack_delay,
             handshake_confirmed: self.life.confirmed,
-            app_data: kind == SpaceKind::Data,
+            peer_completed_address_validation: self.peer_validated_us(),
+            timestamps_exponent: super::TIMESTAMPS_EXPONENT,
         };
         let Some(path) = self.paths.get_mut(id) else {
             return Ok(());
@@ -124,17 +144,19 @@ impl Connection {
             new_mtu: None,
             observer: &mut self.observer,
         };
-        let summary = path.recovery.on_ack(space, kind, ack, &context, &mut fates)?;
+        let summary = path
+            .recovery
+            .on_ack(space, kind, ack, &context, &mut fates)?;
         let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
-            self.observer.emit(now, || observe::Event::MtuUpdated { path: id, mtu });
+            self.note_mtu(now, id, mtu);
         }
         if kind == SpaceKind::Data
             && let Some(largest) = summary.largest_newly_acked
             && let Some(keys) = self.keys.one_rtt.as_mut()
         {
-            keys.on_acked(id, largest);
+            keys.on_acked(now, id, largest, received.key_phase)?;
         }
         self.apply_deferred(kind, acked_ack);
         if summary.newly_acked {
@@ -148,7 +170,6 @@ impl Connection {
                 && self.side().is_client()
                 && received.level == Level::OneRtt
                 && !self.is_handshaking()
-                && summary.acked_one_rtt
             {
                 self.on_handshake_confirmed(now);
             }
@@ -172,7 +193,10 @@ impl Connection {
 
     fn on_app_datagram(&mut self, data: Bytes) -> Result<(), TransportError> {
         if self.config.datagram_receive_buffer_bytes == 0 {
-            return Err(TransportError::protocol_violation("DATAGRAM was not offered"));
+            // RFC 9221 s3: we announced that we take none.
+            return Err(TransportError::protocol_violation(
+                "DATAGRAM was not negotiated",
+            ));
         }
         if self.datagrams.on_datagram(data) {
             self.outbox.datagram_received();
@@ -182,7 +206,9 @@ impl Connection {
 
     fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
         if self.side().is_server() {
-            return Err(TransportError::protocol_violation("NEW_TOKEN from a client"));
+            return Err(TransportError::protocol_violation(
+                "NEW_TOKEN from a client",
+            ));
         }
         self.control.received_token = Some(Bytes::copy_from_slice(token));
         Ok(())
@@ -190,7 +216,9 @@ impl Connection {
 
     fn on_handshake_done(&mut self, received: &Received) -> Result<(), TransportError> {
         if self.side().is_server() {
-            return Err(TransportError::protocol_violation("HANDSHAKE_DONE from a client"));
+            return Err(TransportError::protocol_violation(
+                "HANDSHAKE_DONE from a client",
+            ));
         }
         if !self.is_handshaking() {
             self.on_handshake_confirmed(received.now);
@@ -206,16 +234,24 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let micros = request.max_ack_delay.as_micros();
         if !self.config.ack_frequency {
-            return Err(TransportError::protocol_violation("ACK_FREQUENCY was not offered"));
+            return Err(TransportError::protocol_violation(
+                "ACK_FREQUENCY was not offered",
+            ));
         }
         let too_short = request.max_ack_delay < self.min_ack_delay();
         if too_short || micros >= u128::from(MAX_REQUESTED_DELAY_US) {
-            return Err(TransportError::protocol_violation("ACK_FREQUENCY delay out of range"));
+            return Err(TransportError::protocol_violation(
+                "ACK_FREQUENCY delay out of range",
+            ));
         }
         let Some(path) = self.paths.get_mut(path) else {
             return Ok(());
         };
-        if path.ack_frequency.largest_received.is_none_or(|largest| sequence > largest) {
+        if path
+            .ack_frequency
+            .largest_received
+            .is_none_or(|largest| sequence > largest)
+        {
             path.ack_frequency.largest_received = Some(sequence);
             path.ack.on_request(request);
         }

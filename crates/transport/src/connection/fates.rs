@@ -40,21 +40,21 @@ impl LossHandler for FrameFates<'_> {
                 }
             }
             Token::Crypto { offset, len } => self.crypto.get(kind).on_acked(offset, len),
-            Token::Datagram { id } => self.datagrams.on_acked(id),
             Token::HandshakeDone
             | Token::NewToken { .. }
             | Token::AckFrequency { .. }
             | Token::NewConnectionId { .. }
-            | Token::RetireConnectionId { .. } => {}
+            | Token::RetireConnectionId { .. }
+            | Token::Datagram { .. } => {}
             token => self.streams.on_acked(token),
         }
     }
 
     fn token_lost(&mut self, kind: SpaceKind, token: Token) {
         match token {
-            Token::Ack { .. } => {}
+            // Application datagrams are never retransmitted. RFC 9221 s5.
+            Token::Ack { .. } | Token::Datagram { .. } => {}
             Token::Crypto { offset, len } => self.crypto.get(kind).on_lost(offset, len),
-            Token::Datagram { id } => self.datagrams.on_lost(id),
             Token::HandshakeDone
             | Token::NewToken { .. }
             | Token::AckFrequency { .. }
@@ -66,7 +66,7 @@ impl LossHandler for FrameFates<'_> {
 
     #[inline]
     fn packet_acked(&mut self, _kind: SpaceKind, _number: u64, packet: &SentPacket) {
-        self.mtu.on_large_acked(packet.bytes());
+        self.mtu.on_large_acked(packet.bytes);
     }
 
     fn packet_lost(
@@ -76,11 +76,18 @@ impl LossHandler for FrameFates<'_> {
         packet: &SentPacket,
         trigger: LossTrigger,
     ) {
-        if let Some(mtu) = self.mtu.on_large_lost(self.now, packet.bytes()) {
+        if let Some(mtu) = self.mtu.on_large_lost(self.now, packet.bytes) {
             self.new_mtu = Some(mtu);
         }
         let path = self.path;
-        self.observer.emit(self.now, || observe::Event::PacketLost { kind, path, number, trigger });
+        let bytes = u64::from(packet.bytes);
+        self.observer.emit(self.now, || observe::Event::PacketLost {
+            kind,
+            path,
+            number,
+            bytes,
+            trigger,
+        });
     }
 
     fn mtu_probe_acked(&mut self, bytes: u16) {

@@ -6,16 +6,14 @@
 
 use std::time::Duration;
 
-use super::{
-    Connection, EndpointEvent, Event, SessionSource, crypto_stream::CryptoStream,
-};
+use super::{Connection, EndpointEvent, Event, SessionSource, crypto_stream::CryptoStream};
 use crate::{
     error::{Code, ConnectionError, TransportError},
     observe,
     space::{PacketNumberSpace, SpaceKind},
     stream::PeerLimits,
     time::Instant,
-    tls::{DirectionalKeys, KeyChange, Keys, Level, OneRttKeys, Session, client_hello},
+    tls::{DirectionalKeys, KeyChange, Keys, Level, OneRttKeys, Session, StartError, client_hello},
     units::{PathId, Side},
     wire::{
         ConnectionId, PreferredAddress, ResetToken, TransportParameters, Version,
@@ -166,8 +164,12 @@ impl Connection {
             if let (Some(to), Some((cid, token))) =
                 (config.preferred_address, self.handshake.preferred_cid)
             {
-                params.preferred_address =
-                    Some(PreferredAddress { v4: to.v4, v6: to.v6, cid, token });
+                params.preferred_address = Some(PreferredAddress {
+                    v4: to.v4,
+                    v6: to.v6,
+                    cid,
+                    token,
+                });
             }
         }
         let side = self.side();
@@ -176,24 +178,30 @@ impl Connection {
     }
 
     /// Starts the client's TLS session and queues its first flight.
-    pub(crate) fn start_client_session(&mut self, now: Instant) -> Result<(), TransportError> {
+    pub(crate) fn start_client_session(&mut self, now: Instant) -> Result<(), StartError> {
         let params = self.local_parameters();
-        let SessionSource::Client { factory, server_name } = &self.handshake.source else {
+        let SessionSource::Client {
+            factory,
+            server_name,
+        } = &self.handshake.source
+        else {
             return Ok(());
         };
-        let session = factory
-            .start(self.handshake.version, server_name, params)
-            .map_err(|error| TransportError::internal(error.to_string()))?;
+        let session = factory.start(self.handshake.version, server_name, params)?;
         if let Some(keys) = session.zero_rtt_keys()
             && let Some(remembered) = session.remembered_parameters()
             && let Ok(remembered) = TransportParameters::decode(Side::Server, &remembered)
         {
             self.apply_remembered_parameters(&remembered);
             self.keys.zero_rtt = Some(keys);
-            self.observer.emit(now, || observe::Event::ParametersRestored(&remembered));
+            self.observer
+                .emit(now, || observe::Event::ParametersRestored(&remembered));
         }
         self.handshake.session = Some(session);
-        self.drive_tls(now)
+        if let Err(error) = self.drive_tls(now) {
+            self.close_with(now, error);
+        }
+        Ok(())
     }
 
     /// New CRYPTO bytes may be readable in `kind`.
@@ -241,7 +249,9 @@ impl Connection {
         let params = TransportParameters::decode(Side::Client, raw)?;
         if let Some(information) = &params.version_information {
             if information.chosen != self.handshake.first_version {
-                return Err(TransportError::version_negotiation("chosen version is not in use"));
+                return Err(TransportError::version_negotiation(
+                    "chosen version is not in use",
+                ));
             }
             let wanted = self
                 .endpoint
@@ -279,7 +289,10 @@ impl Connection {
         if let Some(session) = self.handshake.session.as_mut() {
             session.use_version(version);
         }
-        self.observer.emit(now, || observe::Event::VersionChosen { from: former, to: version });
+        self.observer.emit(now, || observe::Event::VersionChosen {
+            from: former,
+            to: version,
+        });
     }
 
     /// Lets TLS write, and installs the keys it offers.
@@ -307,20 +320,24 @@ impl Connection {
         match change {
             KeyChange::Handshake(keys) => {
                 self.keys.handshake = Some(keys);
-                self.spaces.handshake =
-                    Some(PacketNumberSpace::new(&self.config.limits, false));
+                self.spaces.handshake = Some(PacketNumberSpace::new(&self.config.limits, false));
                 self.handshake.write_level = SpaceKind::Handshake;
                 self.handshake.read_level = SpaceKind::Handshake;
-                self.observer.emit(now, || observe::Event::KeysInstalled(Level::Handshake));
+                self.observer
+                    .emit(now, || observe::Event::KeysInstalled(Level::Handshake));
                 if self.side().is_server() {
-                    self.keys.zero_rtt =
-                        self.handshake.session.as_ref().and_then(|s| s.zero_rtt_keys());
+                    self.keys.zero_rtt = self
+                        .handshake
+                        .session
+                        .as_ref()
+                        .and_then(|s| s.zero_rtt_keys());
                 }
             }
             KeyChange::OneRtt { keys, secrets } => {
                 self.keys.one_rtt = Some(OneRttKeys::new(keys, secrets));
                 self.handshake.write_level = SpaceKind::Data;
-                self.observer.emit(now, || observe::Event::KeysInstalled(Level::OneRtt));
+                self.observer
+                    .emit(now, || observe::Event::KeysInstalled(Level::OneRtt));
                 if self.side().is_server() {
                     self.request_connection_ids(PathId::ZERO);
                 }
@@ -339,12 +356,16 @@ impl Connection {
             let params = TransportParameters::decode(self.side().peer(), raw)?;
             self.check_peer_parameters(&params)?;
             self.handshake.peer_params_seen = true;
-            self.observer.emit(now, || observe::Event::ParametersReceived(&params));
+            self.observer
+                .emit(now, || observe::Event::ParametersReceived(&params));
             self.apply_peer_parameters(now, params)?;
             self.outbox.push(Event::HandshakeDataReady);
         }
-        let session_done =
-            self.handshake.session.as_ref().is_some_and(|session| !session.is_handshaking());
+        let session_done = self
+            .handshake
+            .session
+            .as_ref()
+            .is_some_and(|session| !session.is_handshaking());
         if session_done && self.is_handshaking() && self.keys.one_rtt.is_some() {
             self.finish_handshake(now)?;
         }
@@ -354,12 +375,18 @@ impl Connection {
     fn finish_handshake(&mut self, now: Instant) -> Result<(), TransportError> {
         if !self.handshake.peer_params_seen {
             let missing_extension = Code::crypto(109);
-            return Err(TransportError::new(missing_extension, "no quic_transport_parameters"));
+            return Err(TransportError::new(
+                missing_extension,
+                "no quic_transport_parameters",
+            ));
         }
         self.handshake.read_level = SpaceKind::Data;
         if self.side().is_client() {
-            let accepted =
-                self.handshake.session.as_ref().and_then(|session| session.early_data_accepted());
+            let accepted = self
+                .handshake
+                .session
+                .as_ref()
+                .and_then(|session| session.early_data_accepted());
             if self.keys.zero_rtt.take().is_some() && accepted != Some(true) {
                 self.on_zero_rtt_rejected(now);
             }
@@ -377,7 +404,6 @@ impl Connection {
     /// The server did not take our early data: everything goes out again. RFC 9001 s4.6.2.
     fn on_zero_rtt_rejected(&mut self, now: Instant) {
         self.streams.on_zero_rtt_rejected();
-        self.datagrams.on_zero_rtt_rejected();
         // The server's real limits replace the remembered ones, which no longer bind.
         let limits = peer_limits(&self.peer);
         self.streams.set_peer_limits(&limits);
@@ -417,13 +443,17 @@ impl Connection {
             || self.handshake.after_negotiation;
         let Some(information) = &params.version_information else {
             return if changed {
-                Err(TransportError::version_negotiation("missing version_information"))
+                Err(TransportError::version_negotiation(
+                    "missing version_information",
+                ))
             } else {
                 Ok(())
             };
         };
         if information.chosen != self.handshake.version {
-            return Err(TransportError::version_negotiation("chosen version is not in use"));
+            return Err(TransportError::version_negotiation(
+                "chosen version is not in use",
+            ));
         }
         if self.handshake.after_negotiation {
             let best = self
@@ -432,7 +462,9 @@ impl Connection {
                 .iter()
                 .find(|version| information.available.contains(version));
             if best != Some(&self.handshake.first_version) {
-                return Err(TransportError::version_negotiation("Version Negotiation was forged"));
+                return Err(TransportError::version_negotiation(
+                    "Version Negotiation was forged",
+                ));
             }
         }
         Ok(())
@@ -441,7 +473,8 @@ impl Connection {
     /// Limits of the earlier connection, for 0-RTT. RFC 9000 s7.4.1.
     fn apply_remembered_parameters(&mut self, params: &TransportParameters) {
         self.streams.set_peer_limits(&peer_limits(params));
-        self.datagrams.set_peer_limit(params.max_datagram_frame_size);
+        self.datagrams
+            .set_peer_limit(params.max_datagram_frame_size);
         self.peer.active_connection_id_limit = params.active_connection_id_limit;
     }
 
@@ -452,15 +485,23 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let zero_rtt_in_use = self.side().is_client()
             && self.keys.zero_rtt.is_some()
-            && self.handshake.session.as_ref().and_then(|s| s.early_data_accepted())
+            && self
+                .handshake
+                .session
+                .as_ref()
+                .and_then(|s| s.early_data_accepted())
                 != Some(false);
         if zero_rtt_in_use && !self.streams.limits_cover(&peer_limits(&params)) {
             // RFC 9000 s7.4.1: a server that accepts 0-RTT must not lower the limits.
-            return Err(TransportError::protocol_violation("0-RTT accepted with lower limits"));
+            return Err(TransportError::protocol_violation(
+                "0-RTT accepted with lower limits",
+            ));
         }
         self.streams.set_peer_limits(&peer_limits(&params));
-        self.streams.set_peer_supports_reset_at(params.reset_stream_at);
-        self.datagrams.set_peer_limit(params.max_datagram_frame_size);
+        self.streams
+            .set_peer_supports_reset_at(params.reset_stream_at);
+        self.datagrams
+            .set_peer_limit(params.max_datagram_frame_size);
         let theirs = Some(params.max_idle_timeout_ms)
             .filter(|&ms| ms > 0)
             .map(Duration::from_millis);
@@ -469,11 +510,13 @@ impl Connection {
             (ours, theirs) => ours.or(theirs),
         };
         let remote = self.remote_address();
-        if let (Some(token), Some(path)) =
-            (params.stateless_reset_token, self.paths.get_mut(PathId::ZERO))
-        {
+        if let (Some(token), Some(path)) = (
+            params.stateless_reset_token,
+            self.paths.get_mut(PathId::ZERO),
+        ) {
             path.remote_cids.set_initial_token(token);
-            self.outbox.endpoint(EndpointEvent::ResetToken { remote, token });
+            self.outbox
+                .endpoint(EndpointEvent::ResetToken { remote, token });
         }
         if let (Some(preferred), Some(path)) =
             (&params.preferred_address, self.paths.get_mut(PathId::ZERO))
@@ -505,7 +548,8 @@ impl Connection {
             path.recovery.discard_space(&mut space);
         }
         self.crypto.initial = CryptoStream::default();
-        self.observer.emit(now, || observe::Event::KeysDiscarded(Level::Initial));
+        self.observer
+            .emit(now, || observe::Event::KeysDiscarded(Level::Initial));
     }
 
     /// Drops Handshake keys and state. RFC 9001 s4.9.2.
@@ -514,14 +558,16 @@ impl Connection {
         if self.keys.handshake.take().is_none() {
             return;
         }
-        if let (Some(mut space), Some(path)) =
-            (self.spaces.handshake.take(), self.paths.get_mut(PathId::ZERO))
-        {
+        if let (Some(mut space), Some(path)) = (
+            self.spaces.handshake.take(),
+            self.paths.get_mut(PathId::ZERO),
+        ) {
             path.recovery.discard_space(&mut space);
         }
         self.crypto.handshake = CryptoStream::default();
         self.handshake.scratch = Vec::new();
-        self.observer.emit(now, || observe::Event::KeysDiscarded(Level::Handshake));
+        self.observer
+            .emit(now, || observe::Event::KeysDiscarded(Level::Handshake));
     }
 
     /// A Retry packet arrived. RFC 9000 s17.2.5.
@@ -538,7 +584,9 @@ impl Connection {
             && !token.is_empty()
             && scid != self.handshake.original_dcid;
         if !acceptable || !authentic {
-            self.observer.emit(now, || observe::Event::PacketDropped { reason: "invalid retry" });
+            self.observer.emit(now, || observe::Event::PacketDropped {
+                reason: "invalid retry",
+            });
             return;
         }
         self.handshake.retry_scid = Some(scid);
@@ -562,7 +610,6 @@ impl Connection {
         // 0-RTT packets went to the wrong connection ID: their data goes out again.
         path.recovery.forget_in_flight(&mut path.space);
         self.streams.on_zero_rtt_rejected();
-        self.datagrams.on_zero_rtt_rejected();
     }
 
     /// A Version Negotiation packet arrived. RFC 9000 s6.2, RFC 9368 s2.1.
@@ -573,8 +620,9 @@ impl Connection {
             && !self.handshake.after_negotiation
             && !offered.contains(&self.handshake.version.0);
         if !acceptable {
-            self.observer
-                .emit(now, || observe::Event::PacketDropped { reason: "version negotiation" });
+            self.observer.emit(now, || observe::Event::PacketDropped {
+                reason: "version negotiation",
+            });
             return;
         }
         let common = self
@@ -596,7 +644,7 @@ impl Connection {
         let dcid = self.handshake.initial_dcid;
         self.restart_initial(dcid);
         if let Err(error) = self.start_client_session(now) {
-            self.close_with(now, error);
+            self.close_with(now, TransportError::internal(error.to_string()));
         }
     }
 }

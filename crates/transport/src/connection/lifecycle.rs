@@ -98,7 +98,8 @@ impl Connection {
 
     /// Closes because a rule was broken.
     pub(crate) fn close_with(&mut self, now: Instant, error: TransportError) {
-        self.observer.emit(now, || observe::Event::ConnectionClosing { error: &error });
+        self.observer
+            .emit(now, || observe::Event::ConnectionClosing { error: &error });
         let lost = ConnectionError::Transport(error.clone());
         self.start_closing(now, CloseReason::Transport(error), lost);
     }
@@ -122,7 +123,9 @@ impl Connection {
     pub(crate) fn start_draining(&mut self, now: Instant, lost: ConnectionError) {
         match self.life.state {
             State::Handshake | State::Established => {
-                self.life.state = State::Draining { until: now + self.closing_period() };
+                self.life.state = State::Draining {
+                    until: now + self.closing_period(),
+                };
                 self.end_with(now, lost);
             }
             State::Closing(Closing { until, .. }) => self.life.state = State::Draining { until },
@@ -139,7 +142,8 @@ impl Connection {
     }
 
     fn end_with(&mut self, now: Instant, lost: ConnectionError) {
-        self.observer.emit(now, || observe::Event::ConnectionClosed { error: &lost });
+        self.observer
+            .emit(now, || observe::Event::ConnectionClosed { error: &lost });
         self.life.idle_deadline = None;
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
@@ -218,7 +222,8 @@ impl Connection {
         self.life.handshake_deadline = None;
         self.restart_keep_alive(now);
         self.outbox.push(Event::Connected);
-        self.observer.emit(now, || observe::Event::HandshakeComplete);
+        self.observer
+            .emit(now, || observe::Event::HandshakeComplete);
     }
 
     /// Both sides are known to have completed it. RFC 9001 s4.1.2.
@@ -228,6 +233,10 @@ impl Connection {
         }
         self.life.confirmed = true;
         self.discard_handshake_keys(now);
+        if let Some(keys) = self.keys.one_rtt.as_mut() {
+            keys.on_handshake_confirmed();
+        }
+        self.refresh_key_retention();
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.push(Event::HandshakeConfirmed);
         let peer_limit = self.peer.max_udp_payload_size;

@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{Connection, EndpointEvent, Event, rx::{FrameSummary, Received}};
+use super::{
+    Connection, EndpointEvent, Event,
+    rx::{FrameSummary, Received},
+};
 use crate::{
     error::{ConnectionError, TransportError},
     observe,
@@ -76,8 +79,10 @@ impl Connection {
         if path.remote_cids.rotate() {
             self.announce_reset_token(id);
         }
-        self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
-        self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+        self.outbox
+            .push(Event::Path(PathEvent::Migrated { path: id, to }));
+        self.observer
+            .emit(now, || observe::Event::PathMigrated { path: id, from, to });
     }
 
     fn announce_reset_token(&mut self, id: PathId) {
@@ -85,7 +90,8 @@ impl Connection {
             && let Some(token) = path.remote_cids.active().token
         {
             let remote = path.network.four_tuple().remote;
-            self.outbox.endpoint(EndpointEvent::ResetToken { remote, token });
+            self.outbox
+                .endpoint(EndpointEvent::ResetToken { remote, token });
         }
     }
 
@@ -102,14 +108,16 @@ impl Connection {
         // The answer goes back where the challenge came from. RFC 9000 s8.2.2.
         let accepted = match path.network_mut(&received.four_tuple) {
             Some(network) => network.on_challenge(data, limit),
-            None if path.probe.is_none() => {
+            None => {
+                if path.probe.is_some() {
+                    return Ok(());
+                }
                 let mut probe = NetworkPath::new(received.four_tuple);
                 probe.amplification.on_received(bytes);
                 let accepted = probe.on_challenge(data, limit);
                 path.probe = Some(probe);
                 accepted
             }
-            None => false,
         };
         if !accepted {
             self.observer.emit(received.now, || observe::Event::Abuse {
@@ -134,14 +142,24 @@ impl Connection {
             if path.network.on_response(data) {
                 let to = path.network.four_tuple();
                 path.previous = None;
-                self.outbox.push(Event::Path(PathEvent::Validated { path: id, to }));
-                self.observer.emit(now, || observe::Event::PathValidated { path: id, to });
+                self.outbox
+                    .push(Event::Path(PathEvent::Validated { path: id, to }));
+                self.observer
+                    .emit(now, || observe::Event::PathValidated { path: id, to });
                 return Ok(());
             }
-            if path.previous.as_mut().is_some_and(|previous| previous.on_response(data)) {
+            if path
+                .previous
+                .as_mut()
+                .is_some_and(|previous| previous.on_response(data))
+            {
                 return Ok(());
             }
-            if path.probe.as_mut().is_some_and(|probe| probe.on_response(data)) {
+            if path
+                .probe
+                .as_mut()
+                .is_some_and(|probe| probe.on_response(data))
+            {
                 self.adopt_probe(now, id);
                 return Ok(());
             }
@@ -171,9 +189,12 @@ impl Connection {
         path.pending.ping = true;
         path.remote_cids.rotate();
         self.announce_reset_token(id);
-        self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
-        self.outbox.push(Event::Path(PathEvent::Validated { path: id, to }));
-        self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+        self.outbox
+            .push(Event::Path(PathEvent::Migrated { path: id, to }));
+        self.outbox
+            .push(Event::Path(PathEvent::Validated { path: id, to }));
+        self.observer
+            .emit(now, || observe::Event::PathMigrated { path: id, from, to });
     }
 
     /// A client moves to the address the server prefers, once it answers there. RFC 9000 s9.6.
@@ -197,7 +218,10 @@ impl Connection {
         if remote == current.remote || !path.remote_cids.has_spare() {
             return;
         }
-        let mut probe = NetworkPath::new(FourTuple { local: current.local, remote });
+        let mut probe = NetworkPath::new(FourTuple {
+            local: current.local,
+            remote,
+        });
         probe.amplification.set_validated();
         probe.start_validation(now, Self::validation_timeout(path));
         path.probe = Some(probe);
@@ -217,7 +241,10 @@ impl Connection {
                 continue;
             };
             let from = path.network.four_tuple();
-            let to = FourTuple { local, remote: from.remote };
+            let to = FourTuple {
+                local,
+                remote: from.remote,
+            };
             let mut network = NetworkPath::new(to);
             // The server's address was proven by the handshake; only ours is new to it.
             network.amplification.set_validated();
@@ -233,8 +260,10 @@ impl Connection {
             path.pending.ping = true;
             path.spin.reset();
             self.announce_reset_token(id);
-            self.outbox.push(Event::Path(PathEvent::Migrated { path: id, to }));
-            self.observer.emit(now, || observe::Event::PathMigrated { path: id, from, to });
+            self.outbox
+                .push(Event::Path(PathEvent::Migrated { path: id, to }));
+            self.observer
+                .emit(now, || observe::Event::PathMigrated { path: id, from, to });
         }
     }
 
@@ -273,7 +302,8 @@ impl Connection {
             return Ok(());
         };
         if path.local_cids.on_retire(sequence, &received.dcid)? {
-            self.outbox.endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
+            self.outbox
+                .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
             self.request_connection_ids(id);
         }
         Ok(())
@@ -325,8 +355,13 @@ impl Connection {
                 path.mtu.reset();
                 path.recovery.on_mtu(path.mtu.current());
             }
-            self.outbox.push(Event::Path(PathEvent::ValidationFailed { path: id, to }));
-            self.observer.emit(now, || observe::Event::PathValidationFailed { path: id, to });
+            self.outbox
+                .push(Event::Path(PathEvent::ValidationFailed { path: id, to }));
+            self.observer
+                .emit(now, || observe::Event::PathValidationFailed {
+                    path: id,
+                    to,
+                });
             if alone && self.side.is_server() {
                 let error = ConnectionError::NoViablePath("the peer's new address did not answer");
                 self.die(now, error);

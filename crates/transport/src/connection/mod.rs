@@ -49,6 +49,7 @@ use crate::{
     space::{PacketNumberSpace, TimestampConfig},
     stream::StreamSet,
     time::Instant,
+    tls::StartError,
     units::{PathId, Side},
     wire::TransportParameters,
 };
@@ -68,6 +69,8 @@ const ACK_DELAY_EXPONENT: u8 = 3;
 const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
 /// Receive timestamps we ask for in one ACK.
 const MAX_RECEIVE_TIMESTAMPS: u64 = 32;
+/// The unit of the receive timestamps we ask for: microseconds.
+const TIMESTAMPS_EXPONENT: u8 = 0;
 
 /// Buffers kept between calls so that packets cost no allocation.
 #[derive(Debug, Default)]
@@ -118,23 +121,27 @@ impl std::fmt::Debug for Connection {
 
 impl Connection {
     /// A connection in its first state; a client's first flight is ready to be sent.
-    pub fn new(params: ConnectionParams) -> Self {
+    ///
+    /// # Errors
+    /// [`StartError`] when a client's TLS session cannot start (a malformed server name).
+    pub fn new(params: ConnectionParams) -> Result<Self, StartError> {
         let side = params.session.side();
         let now = params.now;
         let mut rng = params.rng.clone();
         let config = Arc::clone(&params.transport);
-        let info = ConnectionInfo {
-            side,
-            original_dcid: params.original_dcid,
-            four_tuple: params.four_tuple,
-            version: params.version,
-        };
-        let observer = Observer::new(config.observer.as_ref(), &info);
+        let info = ConnectionInfo::new(side, params.original_dcid, params.four_tuple, now);
+        let observer = Observer::from_factory(config.observer.as_ref(), &info);
         let handshake = Handshake::new(&params);
         let initial_keys = handshake.initial_keys(params.version);
         let remote_cid = params.remote_cid;
-        let mut path =
-            Path::new(PathId::ZERO, now, params.four_tuple, remote_cid, &config, &mut rng);
+        let mut path = Path::new(
+            PathId::ZERO,
+            now,
+            params.four_tuple,
+            remote_cid,
+            &config,
+            &mut rng,
+        );
         path.local_cids.insert_known(0, params.local_cid);
         if let Some((cid, _)) = params.preferred_cid {
             path.local_cids.insert_known(1, cid);
@@ -175,13 +182,16 @@ impl Connection {
             config,
             rng,
         };
-        connection.observer.emit(now, || observe::Event::ConnectionStarted { info: &info });
-        if side.is_client()
-            && let Err(error) = connection.start_client_session(now)
-        {
-            connection.close_with(now, error);
-        }
         connection
+            .observer
+            .emit(now, || observe::Event::ConnectionStarted {
+                side,
+                four_tuple: params.four_tuple,
+                local_cid: params.local_cid,
+                remote_cid: params.remote_cid,
+            });
+        connection.start_client_session(now)?;
+        Ok(connection)
     }
 
     /// What follows every input: requests that became due.
@@ -202,19 +212,31 @@ impl Connection {
         if !self.life.confirmed {
             return;
         }
-        let wants = self.keys.one_rtt.as_ref().is_some_and(|keys| keys.wants_update());
+        let wants = self
+            .keys
+            .one_rtt
+            .as_ref()
+            .is_some_and(|keys| keys.wants_update());
         if wants {
             // Refused while an earlier update is unconfirmed; then the limit itself protects.
             let _ = self.initiate_key_update(now);
         }
     }
 
-    fn on_peer_key_update(&mut self, now: Instant) {
-        let pto = self.largest_pto();
+    /// Old keys stay for three PTOs of the slowest path. RFC 9001 s6.5, RFC 10069.
+    fn refresh_key_retention(&mut self) {
+        let retention = 3 * self.largest_pto();
         if let Some(keys) = self.keys.one_rtt.as_mut() {
-            keys.set_drop_time(now + 3 * pto);
+            keys.set_retention(retention);
         }
-        self.observer.emit(now, || observe::Event::KeysUpdated { by_peer: true });
+    }
+
+    fn on_peer_key_update(&mut self, now: Instant) {
+        let phase = self.key_phase();
+        self.observer.emit(now, || observe::Event::KeysUpdated {
+            phase,
+            by_peer: true,
+        });
     }
 
     /// Asks the ACK policy, about once a round trip, what it wants of the peer.
@@ -252,9 +274,14 @@ impl Connection {
             path.ack_frequency.last = Some(request);
             let name = path.ack.name();
             self.observer.emit(now, || observe::Event::PolicyDecision {
-                policy: name,
+                policy: "ack",
+                name,
+                path: Some(id),
                 decision: "request",
-                value: request.ack_eliciting_threshold,
+                values: [
+                    Some(request.ack_eliciting_threshold as f64),
+                    Some(request.max_ack_delay.as_secs_f64()),
+                ],
             });
         }
     }
@@ -283,6 +310,20 @@ impl Connection {
         }
     }
 
+    /// Whether the peer is known to have validated our address. RFC 9002 A.6.
+    fn peer_validated_us(&self) -> bool {
+        self.side.is_server() || self.handshake.peer_validated_us || self.life.confirmed
+    }
+
+    fn note_mtu(&mut self, now: Instant, path: PathId, new: u16) {
+        self.observer.emit(now, || observe::Event::MtuUpdated {
+            path,
+            old: 0,
+            new,
+            done: false,
+        });
+    }
+
     fn multipath_negotiated(&self) -> bool {
         self.config.initial_max_path_id.is_some() && self.peer.initial_max_path_id.is_some()
     }
@@ -294,18 +335,16 @@ impl Connection {
         let Some(path) = self.paths.get(id) else {
             return;
         };
-        let rtt = path.recovery.rtt();
-        let metrics = observe::RecoveryMetrics {
+        let metrics = path.recovery.metrics();
+        self.observer.emit(now, || observe::Event::MetricsUpdated {
             path: id,
-            smoothed_rtt: rtt.smoothed(),
-            min_rtt: rtt.min(),
-            latest_rtt: rtt.latest(),
-            rtt_variance: rtt.variance(),
-            bytes_in_flight: path.recovery.bytes_in_flight(),
-            pto_count: path.recovery.pto_count(),
-            congestion: path.recovery.congestion().metrics(),
-        };
-        self.observer.emit(now, || observe::Event::MetricsUpdated(&metrics));
+            metrics: &metrics,
+        });
+    }
+
+    /// How many key updates there have been.
+    fn key_phase(&self) -> u64 {
+        self.keys.one_rtt.as_ref().map_or(0, |keys| keys.phase())
     }
 
     /// The endpoint's answer to a request.

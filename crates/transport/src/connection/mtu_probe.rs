@@ -62,7 +62,11 @@ impl Connection {
             &mut path.space,
             &mut path.recovery,
             &mut tokens,
-            SealContext { now, rng: &mut self.rng, ecn },
+            SealContext {
+                now,
+                rng: &mut self.rng,
+                ecn,
+            },
             &mut self.observer,
         );
         tokens.clear();
@@ -76,6 +80,11 @@ impl Connection {
             return None;
         }
         self.restart_idle_on_send(now);
-        Some(Transmit { four_tuple, ecn, len, segment_size: None })
+        Some(Transmit {
+            four_tuple,
+            ecn,
+            len,
+            segment_size: None,
+        })
     }
 }

@@ -13,13 +13,15 @@ pub(crate) struct Outbox {
     /// The terminal event, handed out after all others.
     last: Option<Event>,
     datagram_received: bool,
-    datagrams_unblocked: bool,
     limit: usize,
 }
 
 impl Outbox {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, ..Self::default() }
+        Self {
+            limit,
+            ..Self::default()
+        }
     }
 
     /// Queues an event; beyond the limit (an application that does not poll) it is dropped.
@@ -31,10 +33,6 @@ impl Outbox {
 
     pub(crate) fn datagram_received(&mut self) {
         self.datagram_received = true;
-    }
-
-    pub(crate) fn datagrams_unblocked(&mut self) {
-        self.datagrams_unblocked = true;
     }
 
     pub(crate) fn lost(&mut self, event: Event) {
@@ -60,9 +58,6 @@ impl Outbox {
         }
         if std::mem::take(&mut self.datagram_received) {
             return Some(Event::DatagramReceived);
-        }
-        if std::mem::take(&mut self.datagrams_unblocked) {
-            return Some(Event::DatagramsUnblocked);
         }
         None
     }

@@ -42,6 +42,8 @@ pub(crate) struct Received {
     pub(crate) four_tuple: FourTuple,
     pub(crate) ecn: Ecn,
     pub(crate) dcid: ConnectionId,
+    /// Key phase it was protected with, counted from 0; 0 but in 1-RTT packets.
+    pub(crate) key_phase: u64,
     /// UDP payload bytes of the whole datagram.
     pub(crate) datagram_bytes: usize,
 }
@@ -53,6 +55,14 @@ pub(crate) struct FrameSummary {
     /// Carried a frame that is not a probing frame. RFC 9000 s9.1.
     pub(crate) non_probing: bool,
     pub(crate) immediate_ack: bool,
+}
+
+/// Where things are in an opened packet.
+struct Opened {
+    number: u64,
+    header_len: usize,
+    payload_len: usize,
+    key_phase: u64,
 }
 
 /// Why a packet was not opened.
@@ -73,14 +83,17 @@ impl Connection {
         let bytes = data.len();
         self.stats.datagrams_received += 1;
         self.stats.bytes_received += bytes as u64;
-        self.observer.emit(now, || observe::Event::DatagramReceived { bytes });
+        self.observer
+            .emit(now, || observe::Event::DatagramReceived { bytes });
         match self.life.state {
             State::Drained | State::Draining { .. } => return,
             State::Closing(_) => self.on_datagram_while_closing(),
             _ => {}
         }
-        let network =
-            self.paths.iter_mut().find_map(|path| path.network_mut(&meta.four_tuple));
+        let network = self
+            .paths
+            .iter_mut()
+            .find_map(|path| path.network_mut(&meta.four_tuple));
         if let Some(network) = network {
             network.amplification.on_received(bytes);
             network.learn_local(&meta.four_tuple);
@@ -102,29 +115,97 @@ impl Connection {
         while !rest.is_empty() {
             let cid_len = self.endpoint.connection_id_length;
             let (protected, packet_len) = match parse_header(&rest, cid_len) {
-                Ok(Header::Initial { version, dcid, scid, pn_offset, packet_len, .. }) => {
+                Ok(Header::Initial {
+                    version,
+                    dcid,
+                    scid,
+                    pn_offset,
+                    packet_len,
+                    ..
+                }) => {
                     let scid = Some(scid);
                     let level = Level::Initial;
-                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                    (
+                        Protected {
+                            level,
+                            version,
+                            dcid,
+                            scid,
+                            pn_offset,
+                        },
+                        packet_len,
+                    )
                 }
-                Ok(Header::ZeroRtt { version, dcid, scid, pn_offset, packet_len }) => {
+                Ok(Header::ZeroRtt {
+                    version,
+                    dcid,
+                    scid,
+                    pn_offset,
+                    packet_len,
+                }) => {
                     let scid = Some(scid);
                     let level = Level::ZeroRtt;
-                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                    (
+                        Protected {
+                            level,
+                            version,
+                            dcid,
+                            scid,
+                            pn_offset,
+                        },
+                        packet_len,
+                    )
                 }
-                Ok(Header::Handshake { version, dcid, scid, pn_offset, packet_len }) => {
+                Ok(Header::Handshake {
+                    version,
+                    dcid,
+                    scid,
+                    pn_offset,
+                    packet_len,
+                }) => {
                     let scid = Some(scid);
                     let level = Level::Handshake;
-                    (Protected { level, version, dcid, scid, pn_offset }, packet_len)
+                    (
+                        Protected {
+                            level,
+                            version,
+                            dcid,
+                            scid,
+                            pn_offset,
+                        },
+                        packet_len,
+                    )
                 }
-                Ok(Header::Short { dcid, pn_offset, packet_len }) => {
+                Ok(Header::Short {
+                    dcid,
+                    pn_offset,
+                    packet_len,
+                }) => {
                     let version = self.handshake.version;
                     let level = Level::OneRtt;
-                    (Protected { level, version, dcid, scid: None, pn_offset }, packet_len)
+                    (
+                        Protected {
+                            level,
+                            version,
+                            dcid,
+                            scid: None,
+                            pn_offset,
+                        },
+                        packet_len,
+                    )
                 }
-                Ok(Header::Retry { version, dcid, scid, token, tag, packet_len }) => {
+                Ok(Header::Retry {
+                    version,
+                    dcid,
+                    scid,
+                    token,
+                    tag,
+                    packet_len,
+                }) => {
                     let whole = rest.get(..packet_len).unwrap_or_default();
-                    let body = whole.get(..whole.len().saturating_sub(16)).unwrap_or_default();
+                    let body = whole
+                        .get(..whole.len().saturating_sub(16))
+                        .unwrap_or_default();
                     let expected = crate::tls::retry_integrity_tag(
                         version,
                         &self.handshake.original_dcid,
@@ -137,7 +218,11 @@ impl Connection {
                     self.on_retry(now, scid, &token, authentic);
                     return;
                 }
-                Ok(Header::VersionNegotiation { dcid, scid, versions }) => {
+                Ok(Header::VersionNegotiation {
+                    dcid,
+                    scid,
+                    versions,
+                }) => {
                     let ours = dcid == self.handshake.local_cid.as_slice()
                         && scid == self.handshake.initial_dcid.as_slice();
                     if ours {
@@ -189,13 +274,16 @@ impl Connection {
 
     fn drop_packet(&mut self, now: Instant, reason: &'static str) {
         self.stats.packets_dropped += 1;
-        self.observer.emit(now, || observe::Event::PacketDropped { reason });
+        self.observer
+            .emit(now, || observe::Event::PacketDropped { reason });
     }
 
     fn is_stateless_reset(&self, bytes: usize, token: Option<&ResetToken>) -> bool {
         bytes >= MIN_STATELESS_RESET
             && token.is_some_and(|token| {
-                self.paths.iter().any(|path| path.remote_cids.is_reset_token(token))
+                self.paths
+                    .iter()
+                    .any(|path| path.remote_cids.is_reset_token(token))
             })
     }
 
@@ -223,7 +311,12 @@ impl Connection {
             }
             Err(other) => return Err(other),
         };
-        let (number, header_len, payload_len) = opened;
+        let Opened {
+            number,
+            header_len,
+            payload_len,
+            key_phase,
+        } = opened;
         if matches!(self.life.state, State::Closing(_)) {
             return self.receive_while_closing(now, packet, header_len, payload_len);
         }
@@ -237,6 +330,7 @@ impl Connection {
             four_tuple: meta.four_tuple,
             ecn: meta.ecn,
             dcid: protected.dcid,
+            key_phase,
             datagram_bytes,
         };
         self.observer.emit(now, || observe::Event::PacketReceived {
@@ -250,7 +344,9 @@ impl Connection {
         let spin = packet.first().is_some_and(|first| first & 0x20 != 0);
         let mut payload = packet.split_off(header_len);
         payload.truncate(payload_len);
-        let summary = self.process_frames(&received, payload.freeze()).map_err(Unopened::Close)?;
+        let summary = self
+            .process_frames(&received, payload.freeze())
+            .map_err(Unopened::Close)?;
         self.record_received(&received, kind, summary, spin);
         Ok(())
     }
@@ -260,7 +356,10 @@ impl Connection {
         if level != Level::OneRtt || self.paths.len() == 1 {
             return self.paths.get(PathId::ZERO).map(|path| path.id);
         }
-        self.paths.iter().find(|path| path.local_cids.contains(dcid)).map(|path| path.id)
+        self.paths
+            .iter()
+            .find(|path| path.local_cids.contains(dcid))
+            .map(|path| path.id)
     }
 
     /// The peer's connection ID and version must stay what they were.
@@ -279,15 +378,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Removes header and packet protection in place. Returns packet number, header length and
-    /// payload length.
+    /// Removes header and packet protection in place.
     fn open(
         &mut self,
         now: Instant,
         path: PathId,
         protected: &Protected,
         packet: &mut BytesMut,
-    ) -> Result<(u64, usize, usize), Unopened> {
+    ) -> Result<Opened, Unopened> {
         let kind = kind_of(protected.level);
         if protected.level == Level::Initial
             && self.side().is_client()
@@ -295,26 +393,28 @@ impl Connection {
         {
             self.prepare_server_version(protected)?;
         }
-        let keys = &mut self.keys;
-        let (header_key, tag_len) = match protected.level {
+        let keys = &self.keys;
+        let (header_key, tag_len): (&dyn crate::tls::HeaderProtectionKey, usize) = match protected
+            .level
+        {
             Level::Initial => {
                 let keys = match (&keys.initial, &keys.former_initial) {
                     (Some(_), Some((version, former))) if *version == protected.version => former,
                     (Some(current), _) => current,
                     (None, _) => return Err(Unopened::Drop("Initial keys discarded")),
                 };
-                (&keys.remote.header, keys.remote.packet.tag_len())
+                (keys.remote.header.as_ref(), keys.remote.packet.tag_len())
             }
             Level::Handshake => match &keys.handshake {
-                Some(keys) => (&keys.remote.header, keys.remote.packet.tag_len()),
+                Some(keys) => (keys.remote.header.as_ref(), keys.remote.packet.tag_len()),
                 None if self.life.confirmed => {
                     return Err(Unopened::Drop("Handshake keys discarded"));
                 }
                 None => return Err(Unopened::KeysMissing),
             },
             Level::ZeroRtt => match &keys.zero_rtt {
-                Some(keys) => (&keys.header, keys.packet.tag_len()),
-                None if self.side.is_client() || self.keys.one_rtt.is_some() => {
+                Some(keys) => (keys.header.as_ref(), keys.packet.tag_len()),
+                None if self.side.is_client() || keys.one_rtt.is_some() => {
                     return Err(Unopened::Drop("0-RTT not accepted"));
                 }
                 None => return Err(Unopened::KeysMissing),
@@ -335,19 +435,23 @@ impl Connection {
             SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
         }
         .and_then(|space| space.received.largest());
-        let (number, header_len) = unmask(packet, protected, header_key.as_ref(), largest)?;
+        let (number, header_len) = unmask(packet, protected, header_key, largest)?;
         let first = packet.first().copied().unwrap_or(0);
         let (header, payload) = packet.split_at_mut(header_len);
         if payload.len() < tag_len {
             return Err(Unopened::Drop("too short"));
         }
+        let mut key_phase = 0;
         let payload_len = match protected.level {
             Level::OneRtt => {
                 let keys = self.keys.one_rtt.as_mut();
-                let Some(keys) = keys else { return Err(Unopened::KeysMissing) };
+                let Some(keys) = keys else {
+                    return Err(Unopened::KeysMissing);
+                };
                 let phase = first & 0x04 != 0;
                 match keys.open(now, path, number, phase, header, payload) {
                     Ok(opened) => {
+                        key_phase = opened.phase;
                         if opened.peer_updated {
                             self.on_peer_key_update(now);
                         }
@@ -368,14 +472,20 @@ impl Connection {
                     Level::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
                     _ => self.keys.zero_rtt.as_ref(),
                 };
-                let Some(keys) = keys else { return Err(Unopened::KeysMissing) };
+                let Some(keys) = keys else {
+                    return Err(Unopened::KeysMissing);
+                };
                 match keys.packet.decrypt_in_place(number, header, payload) {
                     Ok(plain) => plain.len(),
                     Err(_) => return Err(Unopened::Drop("not authentic")),
                 }
             }
         };
-        let reserved = if protected.level == Level::OneRtt { 0x18 } else { 0x0c };
+        let reserved = if protected.level == Level::OneRtt {
+            0x18
+        } else {
+            0x0c
+        };
         if first & reserved != 0 {
             let error = TransportError::protocol_violation("reserved header bits set");
             return Err(Unopened::Close(error));
@@ -393,13 +503,21 @@ impl Connection {
         if duplicate {
             return Err(Unopened::Drop("duplicate"));
         }
-        Ok((number, header_len, payload_len))
+        Ok(Opened {
+            number,
+            header_len,
+            payload_len,
+            key_phase,
+        })
     }
 
     /// A server Initial in another version we speak: the server upgraded. RFC 9368 s2.3.
     fn prepare_server_version(&mut self, protected: &Protected) -> Result<(), Unopened> {
-        let former =
-            self.keys.former_initial.as_ref().is_some_and(|(v, _)| *v == protected.version);
+        let former = self
+            .keys
+            .former_initial
+            .as_ref()
+            .is_some_and(|(v, _)| *v == protected.version);
         if former {
             return Ok(());
         }
@@ -464,7 +582,8 @@ impl Connection {
             summary.non_probing |= !row.probing;
             summary.immediate_ack |= matches!(frame, Frame::ImmediateAck);
             self.stats.frames_received.count(frame_type);
-            self.observer.emit(received.now, || observe::Event::FrameReceived(&frame));
+            self.observer
+                .emit(received.now, || observe::Event::FrameReceived(&frame));
             self.dispatch(received, &payload, frame)
                 .map_err(|error| blame(error, frame_type))?;
             if self.is_closed() {
@@ -552,7 +671,9 @@ impl Connection {
         datagram_bytes: usize,
     ) {
         if self.undecryptable.len() < self.config.limits.buffered_undecryptable_datagrams {
-            self.observer.emit(now, || observe::Event::PacketBuffered { bytes: packet.len() });
+            self.observer.emit(now, || observe::Event::PacketBuffered {
+                bytes: packet.len(),
+            });
             self.undecryptable.push((*meta, packet, datagram_bytes));
         } else {
             self.drop_packet(now, "no keys, buffer full");
@@ -593,8 +714,10 @@ fn unmask(
         return Err(Unopened::Drop("header protection"));
     }
     let pn_len = usize::from(*first & 0x03) + 1;
-    let truncated =
-        pn_bytes.iter().take(pn_len).fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
+    let truncated = pn_bytes
+        .iter()
+        .take(pn_len)
+        .fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
     let number = decode_packet_number(largest, truncated, pn_len);
     Ok((number, pn_offset + pn_len))
 }
@@ -612,7 +735,12 @@ fn trailing_token(datagram: &[u8]) -> Option<ResetToken> {
 }
 
 fn be_u32s(bytes: &[u8]) -> Vec<u32> {
-    bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_be_bytes(*chunk)).collect()
+    bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|chunk| u32::from_be_bytes(*chunk))
+        .collect()
 }
 
 /// The space a level's packets are numbered in.
@@ -633,4 +761,3 @@ pub(crate) fn packet_type_of(level: Level) -> PacketTypes {
         Level::OneRtt => PacketTypes::ONE_RTT,
     }
 }
-

@@ -11,18 +11,27 @@ use crate::{
 
 impl Connection {
     /// When [`Connection::handle_timeout`] must be called next, if nothing else happens.
-    pub fn poll_timeout(&self) -> Option<Instant> {
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
         let mut next = self.lifecycle_timer();
         if self.is_closed() {
             return next;
         }
-        for path in self.paths.iter() {
+        for index in 0..self.paths.len() {
+            let Some(id) = self.paths.id_at(index) else {
+                continue;
+            };
+            next = earliest(next, self.loss_timer(id));
+            let Some(path) = self.paths.get(id) else {
+                continue;
+            };
             next = earliest(next, path.timer());
             next = earliest(next, path.pacing_until);
             next = earliest(next, path.space.received.ack_deadline());
-            next = earliest(next, self.loss_timer(path.id));
         }
-        next = earliest(next, self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()));
+        next = earliest(
+            next,
+            self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()),
+        );
         next
     }
 
@@ -33,26 +42,24 @@ impl Connection {
             .is_some_and(|path| path.network.amplification.budget() < 48);
         TimerContext {
             handshake_confirmed: self.life.confirmed,
-            peer_completed_address_validation: self.side.is_server()
-                || self.handshake.peer_validated_us
-                || self.life.confirmed,
+            peer_completed_address_validation: self.peer_validated_us(),
             amplification_blocked: blocked,
             max_ack_delay: self.peer_max_ack_delay(),
             has_handshake_keys: self.keys.handshake.is_some(),
         }
     }
 
-    fn loss_timer(&self, id: PathId) -> Option<Instant> {
-        let path = self.paths.get(id)?;
-        let first = id == PathId::ZERO;
+    fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
         let mut context = self.timer_context();
+        let first = id == PathId::ZERO;
+        let path = self.paths.get_mut(id)?;
         if let Some(requested) = path.ack_frequency.requested_delay {
             context.max_ack_delay = context.max_ack_delay.max(requested);
         }
-        let spaces = crate::recovery::SpacesRef {
-            initial: self.spaces.initial.as_ref().filter(|_| first),
-            handshake: self.spaces.handshake.as_ref().filter(|_| first),
-            data: &path.space,
+        let spaces = Spaces {
+            initial: self.spaces.initial.as_mut().filter(|_| first),
+            handshake: self.spaces.handshake.as_mut().filter(|_| first),
+            data: &mut path.space,
         };
         path.recovery.timer(&spaces, &context)
     }
@@ -103,14 +110,17 @@ impl Connection {
             new_mtu: None,
             observer: &mut self.observer,
         };
-        let action = path.recovery.on_timeout(now, &mut spaces, &context, &mut fates);
+        let action = path
+            .recovery
+            .on_timeout(now, &mut spaces, &context, &mut fates);
         let new_mtu = fates.new_mtu;
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
+            self.note_mtu(now, id, mtu);
         }
         match action {
             TimerAction::Probe { kind, packets } => {
-                self.stats_on_pto(now, id, kind);
+                self.note_pto(now, id);
                 self.arm_probe(id, kind, packets);
             }
             TimerAction::LossDetected | TimerAction::Nothing => {}
@@ -120,8 +130,11 @@ impl Connection {
         self.emit_recovery_metrics(now, id);
     }
 
-    fn stats_on_pto(&mut self, now: Instant, path: PathId, kind: SpaceKind) {
-        self.observer.emit(now, || observe::Event::PtoExpired { path, kind });
+    fn note_pto(&mut self, now: Instant, path: PathId) {
+        self.observer.emit(now, || observe::Event::TimerExpired {
+            timer: observe::TimerKind::Pto,
+            path: Some(path),
+        });
     }
 
     fn arm_probe(&mut self, id: PathId, kind: SpaceKind, packets: u8) {
@@ -153,7 +166,8 @@ impl Connection {
                         new_mtu: None,
                         observer: &mut self.observer,
                     };
-                    path.recovery.resend_oldest(&mut path.space, usize::from(packets), &mut fates);
+                    path.recovery
+                        .resend_oldest(&mut path.space, usize::from(packets), &mut fates);
                 }
             }
         }

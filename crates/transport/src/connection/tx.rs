@@ -13,7 +13,7 @@ use crate::{
     endpoint::Transmit,
     error::Code,
     observe,
-    packet::{FrameSource, PacketWriter},
+    packet::PacketWriter,
     path::PathSet,
     space::{PacketNumberSpace, SpaceKind},
     time::Instant,
@@ -67,8 +67,10 @@ impl Connection {
             State::Handshake | State::Established => self.transmit(now, buf, max_segments.max(1)),
         }?;
         self.stats.bytes_sent += transmit.len as u64;
-        self.stats.datagrams_sent +=
-            transmit.segment_size.map_or(1, |size| transmit.len.div_ceil(size.max(1))) as u64;
+        self.stats.datagrams_sent += transmit
+            .segment_size
+            .map_or(1, |size| transmit.len.div_ceil(size.max(1)))
+            as u64;
         Some(transmit)
     }
 
@@ -89,76 +91,71 @@ impl Connection {
 
     /// Challenges and answers for addresses that carry no data (yet, or any more).
     fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
-        self.keys.one_rtt.as_ref()?;
+        let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
-        let spare = path.remote_cids.peek_spare().map(|spare| spare.cid);
         let active = path.remote_cids.active().cid;
-        let is_client = self.side.is_client();
-        for off_path in [&mut path.previous, &mut path.probe] {
-            let Some(network) = off_path.as_mut() else {
-                continue;
-            };
-            if !network.wants_packet(now) {
-                continue;
-            }
-            let four_tuple = network.four_tuple();
-            let budget = network.amplification.budget();
-            let mut size = buf.len().min(MIN_INITIAL_DATAGRAM);
-            if budget < size as u64 {
-                size = budget as usize;
-            }
-            if size < MIN_DATAGRAM {
-                continue;
-            }
-            // A client probing another server address must not be linkable. RFC 9000 s9.5.
-            let dcid = if is_client { spare.unwrap_or(active) } else { active };
-            let challenge = if network.challenge_due(now) {
-                network.next_challenge(now, &mut self.rng)
-            } else {
-                None
-            };
-            let response = network.next_response();
-            let spin = path.spin.value();
-            let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
-            let keys = self.keys.one_rtt.as_mut()?;
-            let mut open = builder.open_short(id, dcid, spin, keys, &path.space)?;
-            let mut writer = PacketWriter::new(
-                builder.payload(&open)?,
-                packet_type_of(Level::OneRtt),
-                &mut self.scratch.tokens,
-                &mut self.stats.frames_sent,
-                &mut self.observer,
-                now,
-            );
-            if let Some(data) = challenge {
-                writer.push(&Frame::PathChallenge(data));
-            }
-            if let Some(data) = response
-                && writer.push(&Frame::PathResponse(data))
-            {
-                network.response_sent();
-            }
-            writer.pad(writer.remaining());
-            open.finish(&writer);
-            let context = SealContext { now, rng: &mut self.rng, ecn: Ecn::NotEct };
-            let sealed = builder.seal_short(
-                open,
-                keys,
-                &mut path.space,
-                &mut path.recovery,
-                &mut self.scratch.tokens,
-                context,
-                &mut self.observer,
-            );
-            let len = builder.len();
-            network.amplification.on_sent(len);
-            if let Err(error) = sealed {
-                self.close_with(now, error);
-                return None;
-            }
-            return Some(Transmit { four_tuple, ecn: Ecn::NotEct, len, segment_size: None });
+        // A client probing another server address must not be linkable. RFC 9000 s9.5.
+        let dcid = match path.remote_cids.peek_spare() {
+            Some(spare) if self.side.is_client() => spare.cid,
+            _ => active,
+        };
+        let network = [&mut path.previous, &mut path.probe]
+            .into_iter()
+            .flatten()
+            .find(|network| {
+                network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM as u64
+            })?;
+        let four_tuple = network.four_tuple();
+        let budget = usize::try_from(network.amplification.budget()).unwrap_or(usize::MAX);
+        let size = buf.len().min(MIN_INITIAL_DATAGRAM).min(budget);
+        let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
+        let mut open = builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?;
+        let mut writer = PacketWriter::new(
+            builder.payload(&open)?,
+            packet_type_of(Level::OneRtt),
+            &mut self.scratch.tokens,
+            &mut self.stats.frames_sent,
+            &mut self.observer,
+            now,
+        );
+        if network.challenge_due(now)
+            && let Some(data) = network.next_challenge(now, &mut self.rng)
+        {
+            writer.push(&Frame::PathChallenge(data));
         }
-        None
+        if let Some(data) = network.next_response()
+            && writer.push(&Frame::PathResponse(data))
+        {
+            network.response_sent();
+        }
+        writer.pad(writer.remaining());
+        open.finish(&writer);
+        let sealed = builder.seal_short(
+            open,
+            keys,
+            &mut path.space,
+            &mut path.recovery,
+            &mut self.scratch.tokens,
+            SealContext {
+                now,
+                rng: &mut self.rng,
+                ecn: Ecn::NotEct,
+            },
+            &mut self.observer,
+        );
+        let len = builder.len();
+        network.amplification.on_sent(len);
+        self.stats.packets_sent += 1;
+        if let Err(error) = sealed {
+            self.close_with(now, error);
+            return None;
+        }
+        Some(Transmit {
+            four_tuple,
+            ecn: Ecn::NotEct,
+            len,
+            segment_size: None,
+        })
     }
 
     /// Packets for the path's current address, as many as one segmentation batch takes.
@@ -173,13 +170,20 @@ impl Connection {
         path.pacing_until = None;
         let mtu = usize::from(path.mtu.current());
         let four_tuple = path.network.four_tuple();
-        let ecn = if self.config.ecn { path.recovery.ecn_mark() } else { Ecn::NotEct };
+        let ecn = if self.config.ecn {
+            path.recovery.ecn_mark()
+        } else {
+            Ecn::NotEct
+        };
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
         let path = self.paths.get_mut(id)?;
         let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
-        let batch = quantum.max(mtu).min(max_segments.saturating_mul(mtu)).min(MAX_BATCH_BYTES);
+        let batch = quantum
+            .max(mtu)
+            .min(max_segments.saturating_mul(mtu))
+            .min(MAX_BATCH_BYTES);
         let mut len = 0;
         let mut segment = 0;
         while len == 0 || len + segment <= batch {
@@ -215,7 +219,12 @@ impl Connection {
             return None;
         }
         let segment_size = (len > segment).then_some(segment);
-        Some(Transmit { four_tuple, ecn, len, segment_size })
+        Some(Transmit {
+            four_tuple,
+            ecn,
+            len,
+            segment_size,
+        })
     }
 
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
@@ -255,14 +264,21 @@ impl Connection {
         ecn: Ecn,
     ) -> Option<(usize, bool)> {
         let budget = self.paths.get(id)?.network.amplification.budget();
-        let size = room.len().min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let size = room
+            .len()
+            .min(usize::try_from(budget).unwrap_or(usize::MAX));
         let room = room.get_mut(..size)?;
         let mut builder = DatagramBuilder::new(room);
         let mut open: Option<OpenPacket> = None;
         let mut must_pad = false;
         let mut one_rtt_only = true;
         let mut sealed_any = false;
-        for level in [Level::Initial, Level::Handshake, Level::ZeroRtt, Level::OneRtt] {
+        for level in [
+            Level::Initial,
+            Level::Handshake,
+            Level::ZeroRtt,
+            Level::OneRtt,
+        ] {
             if level != Level::OneRtt && id != PathId::ZERO || !self.wants(now, id, level, permit) {
                 continue;
             }
@@ -281,8 +297,8 @@ impl Connection {
             let Some(packet) = self.fill(now, id, &mut builder, level, permit) else {
                 continue;
             };
-            must_pad |= level == Level::Initial
-                && (self.side.is_client() || packet.flags().ack_eliciting);
+            must_pad |=
+                level == Level::Initial && (self.side.is_client() || packet.flags().ack_eliciting);
             must_pad |= packet.validates_path;
             one_rtt_only &= level == Level::OneRtt;
             open = Some(packet);
@@ -316,9 +332,11 @@ impl Connection {
         match level {
             Level::Initial | Level::Handshake => {
                 let (kind, space, has_keys) = match level {
-                    Level::Initial => {
-                        (SpaceKind::Initial, &self.spaces.initial, self.keys.initial.is_some())
-                    }
+                    Level::Initial => (
+                        SpaceKind::Initial,
+                        &self.spaces.initial,
+                        self.keys.initial.is_some(),
+                    ),
                     _ => (
                         SpaceKind::Handshake,
                         &self.spaces.handshake,
@@ -339,7 +357,8 @@ impl Connection {
                 full && self.keys.zero_rtt.is_some()
                     && self.side.is_client()
                     && self.keys.one_rtt.is_none()
-                    && (self.streams.has_control() || self.streams.has_data()
+                    && (self.streams.has_control()
+                        || self.streams.has_data()
                         || self.datagrams.has_frames())
             }
             Level::OneRtt => self.wants_one_rtt(now, id, full),
@@ -408,8 +427,11 @@ impl Connection {
                     Level::Handshake => self.spaces.handshake.as_ref()?,
                     _ => &path.space,
                 };
-                let token: &[u8] =
-                    if level == Level::Initial { &self.handshake.token } else { &[] };
+                let token: &[u8] = if level == Level::Initial {
+                    &self.handshake.token
+                } else {
+                    &[]
+                };
                 builder.open_long(level, version, dcid, scid, token, space)?
             }
         };
@@ -425,7 +447,11 @@ impl Connection {
         if level == Level::Initial || level == Level::Handshake {
             let (space, crypto, slot) = match level {
                 Level::Initial => (self.spaces.initial.as_mut()?, &mut self.crypto.initial, 0),
-                _ => (self.spaces.handshake.as_mut()?, &mut self.crypto.handshake, 1),
+                _ => (
+                    self.spaces.handshake.as_mut()?,
+                    &mut self.crypto.handshake,
+                    1,
+                ),
             };
             if space.received.has_unreported() {
                 space.received.write_ack(now, None, 3, None, &mut writer);
@@ -448,7 +474,15 @@ impl Connection {
                     multipath: path.id != PathId::ZERO,
                     timestamps: self.timestamps,
                 };
-                write_path_frames(now, path, &acks, full, &mut self.rng, &mut writer, &mut open);
+                write_path_frames(
+                    now,
+                    path,
+                    &acks,
+                    full,
+                    &mut self.rng,
+                    &mut writer,
+                    &mut open,
+                );
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
             }
             if full {
@@ -460,8 +494,7 @@ impl Connection {
                 self.datagrams.write(&mut writer);
                 self.streams.write_data(&mut writer);
                 let path = self.paths.get_mut(id)?;
-                let owed = level == Level::OneRtt
-                    && (path.pending.probes > 0 || path.pending.ping);
+                let owed = level == Level::OneRtt && (path.pending.probes > 0 || path.pending.ping);
                 if owed {
                     if !writer.flags().ack_eliciting {
                         writer.push(&Frame::Ping);
@@ -500,7 +533,11 @@ impl Connection {
         };
         let level = open.level;
         let flags = open.flags();
-        let context = SealContext { now, rng: &mut self.rng, ecn };
+        let context = SealContext {
+            now,
+            rng: &mut self.rng,
+            ecn,
+        };
         let mut tokens = std::mem::take(&mut open.tokens);
         let result = match level {
             Level::OneRtt => match self.keys.one_rtt.as_mut() {
@@ -604,7 +641,12 @@ impl Connection {
         if let Some(path) = self.paths.get_mut(id) {
             path.network.amplification.on_sent(len);
         }
-        Some(Transmit { four_tuple, ecn: Ecn::NotEct, len, segment_size: None })
+        Some(Transmit {
+            four_tuple,
+            ecn: Ecn::NotEct,
+            len,
+            segment_size: None,
+        })
     }
 
     fn fill_close(
@@ -628,8 +670,11 @@ impl Connection {
                     Level::Initial => self.spaces.initial.as_ref()?,
                     _ => self.spaces.handshake.as_ref()?,
                 };
-                let token: &[u8] =
-                    if level == Level::Initial { &self.handshake.token } else { &[] };
+                let token: &[u8] = if level == Level::Initial {
+                    &self.handshake.token
+                } else {
+                    &[]
+                };
                 builder.open_long(level, version, dcid, scid, token, space)?
             }
         };
@@ -645,21 +690,33 @@ impl Connection {
         let pushed = match reason {
             CloseReason::Application { code, reason } if level == Level::OneRtt => {
                 let reason = reason.get(..reason.len().min(room)).unwrap_or_default();
-                let close = Close { frame_type: None, code: *code, reason };
+                let close = Close {
+                    frame_type: None,
+                    code: *code,
+                    reason,
+                };
                 writer.push(&Frame::ConnectionClose(close))
             }
             // Application codes must not show before the handshake is protected.
             // RFC 9000 s10.2.3.
             CloseReason::Application { .. } => {
                 let code = Code::APPLICATION_ERROR.0;
-                let close = Close { frame_type: Some(0), code, reason: &[] };
+                let close = Close {
+                    frame_type: Some(0),
+                    code,
+                    reason: &[],
+                };
                 writer.push(&Frame::ConnectionClose(close))
             }
             CloseReason::Transport(error) => {
                 let text = error.reason.as_bytes();
                 let reason = text.get(..text.len().min(room)).unwrap_or_default();
                 let frame_type = Some(error.frame_type);
-                let close = Close { frame_type, code: error.code.0, reason };
+                let close = Close {
+                    frame_type,
+                    code: error.code.0,
+                    reason,
+                };
                 writer.push(&Frame::ConnectionClose(close))
             }
         };
@@ -703,13 +760,15 @@ fn write_path_frames(
     open: &mut OpenPacket,
 ) {
     // The challenge first: interoperability tests look for it in the first packet.
-    if full && path.network.challenge_due(now)
+    if full
+        && path.network.challenge_due(now)
         && let Some(data) = path.network.next_challenge(now, rng)
         && writer.push(&Frame::PathChallenge(data))
     {
         open.validates_path = true;
     }
-    if full && let Some(data) = path.network.next_response()
+    if full
+        && let Some(data) = path.network.next_response()
         && writer.push(&Frame::PathResponse(data))
     {
         path.network.response_sent();
@@ -717,14 +776,19 @@ fn write_path_frames(
     }
     let ack_path = acks.multipath.then_some(path.id);
     if path.space.received.has_unreported() {
-        path.space.received.write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
+        path.space
+            .received
+            .write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
     }
     if !full {
         return;
     }
     let frame_path = acks.multipath.then_some(path.id);
     while let Some(sequence) = path.remote_cids.peek_retirement() {
-        if !writer.push(&Frame::RetireConnectionId { path: frame_path, sequence }) {
+        if !writer.push(&Frame::RetireConnectionId {
+            path: frame_path,
+            sequence,
+        }) {
             break;
         }
         path.remote_cids.pop_retirement();
@@ -771,7 +835,10 @@ fn write_other_acks(
     for other in paths.iter_mut().filter(|other| other.id != this) {
         if other.space.received.ack_due(now) {
             let path = (other.id != PathId::ZERO).then_some(other.id);
-            other.space.received.write_ack(now, path, acks.exponent, acks.timestamps, writer);
+            other
+                .space
+                .received
+                .write_ack(now, path, acks.exponent, acks.timestamps, writer);
         }
     }
 }

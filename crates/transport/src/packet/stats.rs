@@ -1,18 +1,30 @@
 //! Counts of frames by type.
 
 /// How many frames of each kind one direction has carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameStats {
     one_byte: [u64; 0x40],
     other: u64,
     stream_bytes: u64,
 }
 
+impl Default for FrameStats {
+    fn default() -> Self {
+        Self {
+            one_byte: [0; 0x40],
+            other: 0,
+            stream_bytes: 0,
+        }
+    }
+}
+
 impl FrameStats {
     /// Counts a frame of this type.
     #[inline]
     pub fn count(&mut self, frame_type: u64) {
-        let slot = usize::try_from(frame_type).ok().and_then(|index| self.one_byte.get_mut(index));
+        let slot = usize::try_from(frame_type)
+            .ok()
+            .and_then(|index| self.one_byte.get_mut(index));
         match slot {
             Some(count) => *count += 1,
             None => self.other += 1,

@@ -11,11 +11,22 @@ use crate::units::{Dir, PacketNumber, PathId, StreamId};
 #[expect(missing_docs, reason = "fields repeat the frames' fields")]
 pub enum Token {
     /// Bytes `offset..offset + len` of the CRYPTO stream of the packet's own space.
-    Crypto { offset: u64, len: u32 },
+    Crypto {
+        offset: u64,
+        len: u32,
+    },
     /// Bytes of a stream, with or without its end.
-    Stream { id: StreamId, offset: u64, len: u32, fin: bool },
+    Stream {
+        id: StreamId,
+        offset: u64,
+        len: u32,
+        fin: bool,
+    },
     /// An ACK or PATH_ACK for `path` whose largest packet number was `largest`.
-    Ack { path: PathId, largest: PacketNumber },
+    Ack {
+        path: PathId,
+        largest: PacketNumber,
+    },
     ResetStream(StreamId),
     ResetStreamAt(StreamId),
     StopSending(StreamId),
@@ -25,11 +36,23 @@ pub enum Token {
     DataBlocked,
     StreamDataBlocked(StreamId),
     StreamsBlocked(Dir),
-    NewConnectionId { path: PathId, sequence: u64 },
-    RetireConnectionId { path: PathId, sequence: u64 },
-    NewToken { index: u64 },
+    NewConnectionId {
+        path: PathId,
+        sequence: u64,
+    },
+    RetireConnectionId {
+        path: PathId,
+        sequence: u64,
+    },
+    NewToken {
+        index: u64,
+    },
     HandshakeDone,
-    AckFrequency { sequence: u64 },
+    AckFrequency {
+        sequence: u64,
+    },
     /// An application datagram; `id` counts datagrams queued on the connection, from 0.
-    Datagram { id: u64 },
+    Datagram {
+        id: u64,
+    },
 }

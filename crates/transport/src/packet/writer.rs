@@ -6,8 +6,8 @@ use crate::{
     time::Instant,
     units::{PathId, StreamId},
     wire::{
-        AckToWrite, Frame, PacketTypes, Writer, encode_stream_header,
-        stream_header_len, varint_len, write_ack,
+        AckToWrite, Frame, PacketTypes, Writer, encode_stream_header, stream_header_len,
+        varint_len, write_ack,
     },
 };
 
@@ -52,7 +52,15 @@ impl<'a> PacketWriter<'a> {
         now: Instant,
     ) -> Self {
         let writer = Writer::new(payload);
-        Self { writer, tokens, stats, observer, now, packet_type, flags: PacketFlags::default() }
+        Self {
+            writer,
+            tokens,
+            stats,
+            observer,
+            now,
+            packet_type,
+            flags: PacketFlags::default(),
+        }
     }
 
     /// Payload bytes still free.
@@ -113,7 +121,8 @@ impl<'a> PacketWriter<'a> {
     /// How many bytes of stream data fit; 0 when not even one does.
     #[inline]
     pub fn stream_room(&self, id: StreamId, offset: u64) -> usize {
-        self.remaining().saturating_sub(stream_header_len(id, offset, None))
+        self.remaining()
+            .saturating_sub(stream_header_len(id, offset, None))
     }
 
     /// Writes a STREAM frame of `len <= stream_room(id, offset)` bytes, which `fill` provides.
@@ -146,19 +155,31 @@ impl<'a> PacketWriter<'a> {
         };
         fill(data);
         let token_len = u32::try_from(len).unwrap_or(u32::MAX);
-        self.tokens.push(Token::Stream { id, offset, len: token_len, fin });
+        self.tokens.push(Token::Stream {
+            id,
+            offset,
+            len: token_len,
+            fin,
+        });
         self.flags.ack_eliciting = true;
         self.flags.in_flight = true;
         self.flags.has_data = true;
         self.stats.count_stream(len);
-        self.observer.emit(self.now, || Event::StreamFrameSent { id, offset, len, fin });
+        self.observer.emit(self.now, || Event::StreamFrameSent {
+            id,
+            offset,
+            len,
+            fin,
+        });
         true
     }
 
     /// How many bytes of CRYPTO data fit; 0 when not even one does.
     pub fn crypto_room(&self, offset: u64) -> usize {
         // Type, offset, and a length of up to 2^14 - 1.
-        self.remaining().saturating_sub(1 + varint_len(offset) + 2).min((1 << 14) - 1)
+        self.remaining()
+            .saturating_sub(1 + varint_len(offset) + 2)
+            .min((1 << 14) - 1)
     }
 
     /// Writes a CRYPTO frame of `len <= crypto_room(offset)` bytes, which `fill` provides.
@@ -173,11 +194,15 @@ impl<'a> PacketWriter<'a> {
             return false;
         };
         fill(data);
-        self.tokens.push(Token::Crypto { offset, len: u32::try_from(len).unwrap_or(u32::MAX) });
+        self.tokens.push(Token::Crypto {
+            offset,
+            len: u32::try_from(len).unwrap_or(u32::MAX),
+        });
         self.flags.ack_eliciting = true;
         self.flags.in_flight = true;
         self.stats.count(0x06);
-        self.observer.emit(self.now, || Event::CryptoFrameSent { offset, len });
+        self.observer
+            .emit(self.now, || Event::CryptoFrameSent { offset, len });
         true
     }
 
@@ -191,13 +216,21 @@ impl<'a> PacketWriter<'a> {
         if !write_ack(&mut self.writer, ack) {
             return false;
         }
-        self.tokens.push(Token::Ack { path: path.unwrap_or(PathId::ZERO), largest });
+        self.tokens.push(Token::Ack {
+            path: path.unwrap_or(PathId::ZERO),
+            largest,
+        });
         self.flags.has_ack = true;
         self.stats.count(if path.is_some() { 0x3e } else { 0x02 });
         let writer = &self.writer;
         self.observer.emit(self.now, || {
             let encoded = writer.written().get(before..).unwrap_or(&[]);
-            Event::AckFrameSent { path, largest, delay, encoded }
+            Event::AckFrameSent {
+                path,
+                largest,
+                delay,
+                encoded,
+            }
         });
         true
     }
@@ -217,7 +250,8 @@ impl<'a> PacketWriter<'a> {
         if bytes > 0 {
             self.writer.zeros(bytes);
             self.flags.in_flight = true;
-            self.observer.emit(self.now, || Event::PaddingSent { len: bytes });
+            self.observer
+                .emit(self.now, || Event::PaddingSent { len: bytes });
         }
     }
 }
@@ -243,7 +277,9 @@ fn token_of(frame: &Frame<'_>) -> Option<Token> {
             sequence: *sequence,
         },
         Frame::HandshakeDone => Token::HandshakeDone,
-        Frame::AckFrequency { sequence, .. } => Token::AckFrequency { sequence: *sequence },
+        Frame::AckFrequency { sequence, .. } => Token::AckFrequency {
+            sequence: *sequence,
+        },
         _ => return None,
     })
 }

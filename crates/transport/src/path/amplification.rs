@@ -44,6 +44,8 @@ impl Amplification {
         if self.validated {
             return u64::MAX;
         }
-        self.received.saturating_mul(FACTOR).saturating_sub(self.sent)
+        self.received
+            .saturating_mul(FACTOR)
+            .saturating_sub(self.sent)
     }
 }

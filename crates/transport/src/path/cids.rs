@@ -45,7 +45,11 @@ impl LocalCids {
     /// The ID of the handshake (sequence 0), or of a preferred address (sequence 1): known to the
     /// peer without a frame.
     pub fn insert_known(&mut self, sequence: u64, cid: ConnectionId) {
-        self.active.push_back(LocalCid { sequence, cid, token: None });
+        self.active.push_back(LocalCid {
+            sequence,
+            cid,
+            token: None,
+        });
         self.next_sequence = self.next_sequence.max(sequence + 1);
     }
 
@@ -55,8 +59,16 @@ impl LocalCids {
             return;
         }
         self.next_sequence = issued.sequence + 1;
-        let IssuedConnectionId { sequence, cid, token } = issued;
-        self.active.push_back(LocalCid { sequence, cid, token: Some(token) });
+        let IssuedConnectionId {
+            sequence,
+            cid,
+            token,
+        } = issued;
+        self.active.push_back(LocalCid {
+            sequence,
+            cid,
+            token: Some(token),
+        });
         self.to_send.push_back(sequence);
     }
 
@@ -95,13 +107,21 @@ impl LocalCids {
         packet_dcid: &ConnectionId,
     ) -> Result<bool, TransportError> {
         if sequence >= self.next_sequence {
-            return Err(TransportError::protocol_violation("retires an unissued connection ID"));
+            return Err(TransportError::protocol_violation(
+                "retires an unissued connection ID",
+            ));
         }
         let Some(index) = self.position(sequence) else {
             return Ok(false);
         };
-        if self.active.get(index).is_some_and(|active| active.cid == *packet_dcid) {
-            return Err(TransportError::protocol_violation("retires the connection ID in use"));
+        if self
+            .active
+            .get(index)
+            .is_some_and(|active| active.cid == *packet_dcid)
+        {
+            return Err(TransportError::protocol_violation(
+                "retires the connection ID in use",
+            ));
         }
         self.active.remove(index);
         self.to_send.retain(|waiting| *waiting != sequence);
@@ -109,14 +129,20 @@ impl LocalCids {
     }
 
     fn position(&self, sequence: u64) -> Option<usize> {
-        self.active.iter().position(|active| active.sequence == sequence)
+        self.active
+            .iter()
+            .position(|active| active.sequence == sequence)
     }
 
     /// The next ID that must be told to the peer.
     pub fn peek_unsent(&self) -> Option<IssuedConnectionId> {
         let sequence = *self.to_send.front()?;
         let active = self.active.get(self.position(sequence)?)?;
-        Some(IssuedConnectionId { sequence, cid: active.cid, token: active.token? })
+        Some(IssuedConnectionId {
+            sequence,
+            cid: active.cid,
+            token: active.token?,
+        })
     }
 
     /// It was put into a packet.
@@ -158,8 +184,18 @@ pub struct RemoteCids {
 impl RemoteCids {
     /// Starts with the ID from the handshake, sequence 0.
     pub fn new(cid: ConnectionId, limit: u64) -> Self {
-        let active = RemoteCid { sequence: 0, cid, token: None };
-        Self { active, spare: VecDeque::new(), retire_prior_to: 0, limit, to_retire: VecDeque::new() }
+        let active = RemoteCid {
+            sequence: 0,
+            cid,
+            token: None,
+        };
+        Self {
+            active,
+            spare: VecDeque::new(),
+            retire_prior_to: 0,
+            limit,
+            to_retire: VecDeque::new(),
+        }
     }
 
     /// The ID to send to.
@@ -169,7 +205,11 @@ impl RemoteCids {
 
     /// Replaces the handshake's ID (the server chose another, or a Retry came).
     pub fn replace_initial(&mut self, cid: ConnectionId) {
-        self.active = RemoteCid { sequence: 0, cid, token: None };
+        self.active = RemoteCid {
+            sequence: 0,
+            cid,
+            token: None,
+        };
     }
 
     /// The reset token of the handshake's ID, from the transport parameters.
@@ -190,8 +230,11 @@ impl RemoteCids {
         new: &NewConnectionId,
         retire_limit: usize,
     ) -> Result<(), TransportError> {
-        let incoming =
-            RemoteCid { sequence: new.sequence, cid: new.cid, token: Some(new.token) };
+        let incoming = RemoteCid {
+            sequence: new.sequence,
+            cid: new.cid,
+            token: Some(new.token),
+        };
         let known = std::iter::once(&self.active).chain(&self.spare);
         for old in known {
             let same_sequence = old.sequence == incoming.sequence;
@@ -206,7 +249,9 @@ impl RemoteCids {
         if incoming.sequence < self.retire_prior_to {
             self.queue_retire(incoming.sequence, retire_limit)?;
         } else {
-            let index = self.spare.partition_point(|old| old.sequence < incoming.sequence);
+            let index = self
+                .spare
+                .partition_point(|old| old.sequence < incoming.sequence);
             self.spare.insert(index, incoming);
         }
         if new.retire_prior_to > self.retire_prior_to {
@@ -219,11 +264,15 @@ impl RemoteCids {
                 self.queue_retire(sequence, retire_limit)?;
             }
             if self.active.sequence < self.retire_prior_to && !self.rotate() {
-                return Err(TransportError::protocol_violation("all connection IDs retired"));
+                return Err(TransportError::protocol_violation(
+                    "all connection IDs retired",
+                ));
             }
         }
         if self.spare.len() as u64 + 1 > self.limit {
-            return Err(TransportError::connection_id_limit("too many active connection IDs"));
+            return Err(TransportError::connection_id_limit(
+                "too many active connection IDs",
+            ));
         }
         Ok(())
     }
@@ -233,7 +282,9 @@ impl RemoteCids {
             return Ok(());
         }
         if self.to_retire.len() >= limit {
-            return Err(TransportError::connection_id_limit("too many retirements queued"));
+            return Err(TransportError::connection_id_limit(
+                "too many retirements queued",
+            ));
         }
         self.to_retire.push_back(sequence);
         Ok(())

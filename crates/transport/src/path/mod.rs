@@ -107,7 +107,10 @@ pub(crate) struct SpinBit {
 impl SpinBit {
     /// Disabled on one connection in 16 whatever the configuration. RFC 9000 s17.4.
     pub(crate) fn new(wanted: bool, rng: &mut Rng) -> Self {
-        Self { enabled: wanted && rng.below(16) != 0, value: false }
+        Self {
+            enabled: wanted && rng.below(16) != 0,
+            value: false,
+        }
     }
 
     /// A packet with the largest number so far arrived.
@@ -169,7 +172,11 @@ impl Path {
 
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        let networks = [Some(&self.network), self.previous.as_ref(), self.probe.as_ref()];
+        let networks = [
+            Some(&self.network),
+            self.previous.as_ref(),
+            self.probe.as_ref(),
+        ];
         networks
             .into_iter()
             .flatten()

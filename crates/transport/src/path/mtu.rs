@@ -33,7 +33,13 @@ enum Phase {
     /// Nothing to find out, or not allowed to.
     Idle { again_at: Option<Instant> },
     /// `low` is known to pass; `high` is not known to fail.
-    Search { low: u16, high: u16, probe: u16, failures: u8, in_flight: bool },
+    Search {
+        low: u16,
+        high: u16,
+        probe: u16,
+        failures: u8,
+        in_flight: bool,
+    },
 }
 
 impl MtuDiscovery {
@@ -70,7 +76,13 @@ impl MtuDiscovery {
         let high = self.upper_bound();
         self.phase = if self.enabled && high > self.current {
             // The likeliest answer first: most networks carry the configured bound.
-            Phase::Search { low: self.current, high, probe: high, failures: 0, in_flight: false }
+            Phase::Search {
+                low: self.current,
+                high,
+                probe: high,
+                failures: 0,
+                in_flight: false,
+            }
         } else {
             Phase::Idle { again_at: None }
         };
@@ -91,7 +103,11 @@ impl MtuDiscovery {
             self.begin_search();
         }
         match self.phase {
-            Phase::Search { probe, in_flight: false, .. } => Some(probe),
+            Phase::Search {
+                probe,
+                in_flight: false,
+                ..
+            } => Some(probe),
             _ => None,
         }
     }
@@ -117,15 +133,27 @@ impl MtuDiscovery {
     }
 
     pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
-        let Phase::Search { low, high, probe, failures, .. } = self.phase else {
+        let Phase::Search {
+            low,
+            high,
+            probe,
+            failures,
+            ..
+        } = self.phase
+        else {
             return;
         };
         if size != probe {
             return;
         }
         if failures + 1 < MAX_PROBES {
-            self.phase =
-                Phase::Search { low, high, probe, failures: failures + 1, in_flight: false };
+            self.phase = Phase::Search {
+                low,
+                high,
+                probe,
+                failures: failures + 1,
+                in_flight: false,
+            };
         } else {
             self.continue_search(now, low, probe.saturating_sub(1).min(high));
         }
@@ -133,10 +161,18 @@ impl MtuDiscovery {
 
     fn continue_search(&mut self, now: Instant, low: u16, high: u16) {
         self.phase = if high.saturating_sub(low) < GRANULARITY {
-            Phase::Idle { again_at: Some(now + self.config.raise_interval) }
+            Phase::Idle {
+                again_at: Some(now + self.config.raise_interval),
+            }
         } else {
             let probe = low + (high - low).div_ceil(2);
-            Phase::Search { low, high, probe, failures: 0, in_flight: false }
+            Phase::Search {
+                low,
+                high,
+                probe,
+                failures: 0,
+                in_flight: false,
+            }
         };
     }
 
@@ -161,7 +197,9 @@ impl MtuDiscovery {
         self.current = BASE;
         // Give the path a minute before trusting larger sizes again.
         let pause = self.config.raise_interval.min(Duration::from_secs(60));
-        self.phase = Phase::Idle { again_at: self.enabled.then_some(now + pause) };
+        self.phase = Phase::Idle {
+            again_at: self.enabled.then_some(now + pause),
+        };
         Some(BASE)
     }
 

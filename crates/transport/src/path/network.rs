@@ -62,7 +62,11 @@ impl NetworkPath {
 
     /// A PATH_RESPONSE arrived (over any network path, RFC 9000 s8.2.3). True if it proves this one.
     pub(crate) fn on_response(&mut self, data: &[u8; 8]) -> bool {
-        if !self.validation.as_ref().is_some_and(|validation| validation.matches(data)) {
+        if !self
+            .validation
+            .as_ref()
+            .is_some_and(|validation| validation.matches(data))
+        {
             return false;
         }
         self.validation = None;
@@ -72,12 +76,16 @@ impl NetworkPath {
 
     /// The challenge to send now, if one is due.
     pub(crate) fn challenge_due(&self, now: Instant) -> bool {
-        self.validation.as_ref().is_some_and(|validation| validation.is_due(now))
+        self.validation
+            .as_ref()
+            .is_some_and(|validation| validation.is_due(now))
     }
 
     /// Draws the data of the challenge that goes out now.
     pub(crate) fn next_challenge(&mut self, now: Instant, rng: &mut Rng) -> Option<[u8; 8]> {
-        self.validation.as_mut().map(|validation| validation.next(now, rng))
+        self.validation
+            .as_mut()
+            .map(|validation| validation.next(now, rng))
     }
 
     pub(crate) fn next_response(&self) -> Option<[u8; 8]> {
@@ -99,7 +107,11 @@ impl NetworkPath {
 
     /// Reacts to time: `Err` when the validation was given up just now.
     pub(crate) fn on_timeout(&mut self, now: Instant) -> Result<(), ValidationFailed> {
-        if self.validation.as_ref().is_some_and(|validation| validation.has_failed(now)) {
+        if self
+            .validation
+            .as_ref()
+            .is_some_and(|validation| validation.has_failed(now))
+        {
             self.validation = None;
             return Err(ValidationFailed);
         }

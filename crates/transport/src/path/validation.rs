@@ -59,7 +59,11 @@ impl Validation {
     }
 
     pub(crate) fn timer(&self) -> Instant {
-        if self.count < CHALLENGES { self.due.min(self.deadline) } else { self.deadline }
+        if self.count < CHALLENGES {
+            self.due.min(self.deadline)
+        } else {
+            self.deadline
+        }
     }
 
     pub(crate) fn has_failed(&self, now: Instant) -> bool {
