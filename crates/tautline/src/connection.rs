@@ -8,8 +8,8 @@ use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
-    stream::StreamStats,
-    units::{Dir, PathId, Side},
+    stream::{StreamStats, sched::Priority},
+    units::{Dir, PathId, Side, StreamId},
     wire::Version,
 };
 
@@ -131,6 +131,12 @@ impl Connection {
     /// takes nothing back that was granted.
     pub fn set_max_concurrent_uni_streams(&self, count: u64) {
         self.set_max_streams(Dir::Uni, count);
+    }
+
+    /// [`SendStream::set_priority`] by number, for layers above that hand the stream away.
+    /// Without effect on streams that are not open.
+    pub fn set_stream_priority(&self, id: StreamId, priority: Priority) {
+        self.conn.with(|state| state.quic.set_priority(id, priority));
     }
 
     fn set_max_streams(&self, dir: Dir, count: u64) {

@@ -62,8 +62,11 @@ impl Backend {
     fn new() -> Self {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(std::io::Error::from);
-        match fd.and_then(tokio::io::unix::AsyncFd::new) {
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags);
+        let Ok(fd) = fd else { return Self::sleep() };
+        // SAFETY: `register` asks that the descriptor stays open, and the same, as long as it is
+        // registered. An `OwnedFd` that is moved in owns it, and nothing here takes it out again.
+        match unsafe { tokio::io::unix::AsyncFd::register(fd) } {
             Ok(fd) => Self::TimerFd(fd),
             Err(_) => Self::sleep(),
         }

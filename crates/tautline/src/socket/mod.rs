@@ -8,7 +8,8 @@
 //! Called by: the driver; `Endpoint` for set-up and stateless answers.
 
 mod receive;
-pub(crate) mod steer;
+mod steer;
+mod timestamps;
 
 use std::{
     io,
@@ -119,6 +120,8 @@ impl BoundSocket {
     /// Sets up a socket that the application bound.
     pub(crate) fn adopt(socket: std::net::UdpSocket, buffer_bytes: usize) -> io::Result<Self> {
         let offload = UdpSocketState::new((&socket).into())?;
+        // Best effort: see there what is lost otherwise.
+        let _ = timestamps::switch_off(&socket);
         let local = socket.local_addr()?;
         // Best effort: what was granted is reported.
         let _ = offload.set_recv_buffer_size((&socket).into(), buffer_bytes);

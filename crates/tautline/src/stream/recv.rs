@@ -180,6 +180,18 @@ impl RecvStream {
         poll_fn(|cx| self.poll_chunk(cx, max_bytes.max(1))).await
     }
 
+    /// [`Self::read_chunk`] for hand-written futures.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn poll_read_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        max_bytes: usize,
+    ) -> Poll<Result<Option<Bytes>, ReadError>> {
+        self.poll_chunk(cx, max_bytes.max(1))
+    }
+
     /// Takes bytes in whatever order they arrive, without waiting for gaps to be filled.
     ///
     /// Ordered reads of the same stream fail afterwards. Cancel safe.

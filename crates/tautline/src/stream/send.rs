@@ -203,12 +203,9 @@ impl SendStream {
     }
 
     /// Sets the stream's place among others. Default urgency 3, not incremental. RFC 9218.
-    ///
-    /// # Errors
-    /// When the stream is over.
-    pub fn set_priority(&self, priority: Priority) -> Result<(), ClosedStream> {
-        let id = self.id;
-        self.conn.with(|state| state.quic.set_priority(id, priority).map_err(|_| ClosedStream))
+    /// Without effect once everything is sent.
+    pub fn set_priority(&self, priority: Priority) {
+        self.conn.with(|state| state.quic.set_priority(self.id, priority));
     }
 
     /// Waits until the peer needs no more from this stream: `Ok(None)` when it acknowledged
