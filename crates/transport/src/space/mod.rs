@@ -19,6 +19,8 @@ mod sent;
 mod timestamps;
 
 #[cfg(test)]
+mod ack_frame_tests;
+#[cfg(test)]
 mod tests;
 
 pub use received::ReceivedPackets;

@@ -30,6 +30,7 @@ impl Ranges {
     }
 
     /// Numbers below this are forgotten and count as seen.
+    #[cfg(test)]
     pub(super) fn floor(&self) -> PacketNumber {
         self.floor
     }

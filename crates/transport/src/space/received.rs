@@ -206,17 +206,21 @@ impl ReceivedPackets {
         let delay = now.saturating_since(self.largest_at).as_micros();
         let delay = u64::try_from(delay).unwrap_or(u64::MAX) >> ack_delay_exponent.min(20);
         let marked = self.ecn.ect0 > 0 || self.ecn.ect1 > 0 || self.ecn.ce > 0;
-        let mut newest = [(0, 0); MAX_PENDING];
-        let to_report = timestamps.and_then(|config| {
-            let arrivals = self.arrivals.get_or_insert_default();
-            let received = arrivals.newest(&config, &mut newest);
-            let (exponent, max) = (config.exponent, config.max_per_ack);
-            (!received.is_empty()).then_some(TimestampsToWrite {
-                received,
-                exponent,
-                max,
-            })
-        });
+        // Not cleared unless it is used.
+        let mut newest;
+        let to_report = match timestamps {
+            Some(config) => {
+                newest = [(0, 0); MAX_PENDING];
+                let arrivals = self.arrivals.get_or_insert_default();
+                let received = arrivals.newest(&config, &mut newest);
+                (!received.is_empty()).then_some(TimestampsToWrite {
+                    received,
+                    exponent: config.exponent,
+                    max: config.max_per_ack,
+                })
+            }
+            None => None,
+        };
         let ack = AckToWrite {
             path,
             largest,

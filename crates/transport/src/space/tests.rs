@@ -288,7 +288,7 @@ fn an_ack_visits_new_packets_once_newest_first() {
     assert_eq!(acked(&mut ring, 2, 4), [4, 3, 2]);
     assert_eq!(acked(&mut ring, 0, 6), [6, 5, 1, 0]);
     assert_eq!(acked(&mut ring, 0, 9), [9, 8, 7]);
-    assert_eq!(acked(&mut ring, 0, 9), []);
+    assert!(acked(&mut ring, 0, 9).is_empty());
     assert_eq!(ring.eliciting_outstanding(), 0);
     ring.prune(Instant::ZERO);
     assert_eq!((ring.base(), ring.end()), (10, 10));
