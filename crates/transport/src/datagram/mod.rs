@@ -266,22 +266,20 @@ impl DatagramQueue {
 /// Payloads below this are copied on arrival.
 const COPY_BELOW_BYTES: usize = 512;
 
-/// Payload of a DATAGRAM frame with a length field in `frame` bytes.
-fn payload_in(frame: u64) -> Option<usize> {
-    // Type 1 byte, then the length; a longer length field may cost one byte of payload.
-    let after_type = frame.checked_sub(1)?;
-    let mut payload = after_type.checked_sub(1)?;
-    while payload > 0 && 1 + length_field(payload) + payload > frame {
-        payload -= 1;
-    }
-    Some(usize::try_from(payload).unwrap_or(usize::MAX))
-}
+/// Length fields of a DATAGRAM frame: their size and the largest value they hold.
+const LENGTH_FIELDS: [(u64, u64); 4] = [
+    (1, 63),
+    (2, (1 << 14) - 1),
+    (4, (1 << 30) - 1),
+    (8, (1 << 62) - 1),
+];
 
-const fn length_field(payload: u64) -> u64 {
-    match payload {
-        0..64 => 1,
-        64..16_384 => 2,
-        16_384..1_073_741_824 => 4,
-        _ => 8,
-    }
+/// Largest payload of a DATAGRAM frame, with its type and length field, of `frame` bytes.
+fn payload_in(frame: u64) -> Option<usize> {
+    let after_type = frame.checked_sub(1)?;
+    let payload = LENGTH_FIELDS
+        .into_iter()
+        .filter_map(|(size, largest)| Some(after_type.checked_sub(size)?.min(largest)))
+        .max()?;
+    Some(usize::try_from(payload).unwrap_or(usize::MAX))
 }

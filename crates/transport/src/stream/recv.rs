@@ -115,18 +115,6 @@ impl RecvHalf {
         self.stopped.filter(|_| self.state == RecvState::Recv)
     }
 
-    /// Whether a read would give something else than blocked.
-    pub(super) fn is_readable(&self) -> bool {
-        match self.state {
-            RecvState::ResetRecvd => true,
-            RecvState::Recv | RecvState::SizeKnown | RecvState::DataRecvd => {
-                self.stopped.is_none()
-                    && (self.assembler.is_readable() || self.is_at_end() || self.is_at_reset())
-            }
-            _ => false,
-        }
-    }
-
     /// Checks a STREAM frame against the final size and this stream's limit. Returns by how much
     /// it raises the highest offset. RFC 9000 s4.1, s4.5.
     pub(super) fn check(&self, extent: Extent) -> Result<u64, TransportError> {

@@ -89,10 +89,6 @@ impl SendBuffer {
         self.lost.first()
     }
 
-    pub(crate) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
     /// Appends a copy of `data`.
     pub(crate) fn write(&mut self, mut data: &[u8]) {
         if let Some(Chunk {
