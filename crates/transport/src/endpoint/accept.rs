@@ -7,10 +7,7 @@ use rustls::pki_types::ServerName;
 
 use super::{
     AcceptError, ConnectError, ConnectionHandle, Endpoint, Incoming, Transmit,
-    cids::random_initial_dcid,
-    routes::Route,
-    stateless,
-    table::Entry,
+    cids::random_initial_dcid, routes::Route, stateless, table::Entry,
 };
 use crate::{
     config::{ClientConfig, ServerConfig},
@@ -53,7 +50,10 @@ impl Endpoint {
         };
         // Chosen by us and unknown to the network yet, so of no use to route by.
         let dcid = random_initial_dcid(&mut self.rng);
-        let token = config.token_store.as_ref().and_then(|store| store.take(server_name));
+        let token = config
+            .token_store
+            .as_ref()
+            .and_then(|store| store.take(server_name));
         let params = ConnectionParams {
             now,
             version,
@@ -98,20 +98,20 @@ impl Endpoint {
         config: Option<Arc<ServerConfig>>,
     ) -> Result<(ConnectionHandle, Connection), AcceptError> {
         let later = self.take_pending(&incoming).ok_or(AcceptError::Expired)?;
-        let server = config.or_else(|| self.server.clone()).ok_or(AcceptError::NotListening)?;
+        let server = config
+            .or_else(|| self.server.clone())
+            .ok_or(AcceptError::NotListening)?;
         if self.table.len() >= server.max_connections {
             return Err(AcceptError::TooManyConnections);
         }
-        let mut entry = Entry::default();
-        entry.initial_dcid = Some(incoming.dcid);
-        entry.counts_as_incoming = true;
-        let handle = self.table.insert(entry);
+        let handle = self.table.insert(Entry::incoming(incoming.dcid));
         let remote = incoming.meta.four_tuple.remote;
         let Some(local_cid) = self.first_id(handle, remote) else {
             self.table.remove(handle, &mut self.routes);
             return Err(AcceptError::NoConnectionId);
         };
-        self.routes.insert_initial(incoming.dcid, Route::Connection(handle));
+        self.routes
+            .insert_initial(incoming.dcid, Route::Connection(handle));
         let preferred_cid = self.preferred_id(handle, &server);
         let token_sealer = Arc::clone(&self.sealer);
         let params = ConnectionParams {
@@ -129,7 +129,9 @@ impl Endpoint {
             token: Bytes::new(),
             transport: Arc::clone(&server.transport),
             endpoint: Arc::clone(&self.config),
-            session: SessionSource::Server { factory: Arc::clone(&server.tls) },
+            session: SessionSource::Server {
+                factory: Arc::clone(&server.tls),
+            },
             rng: self.rng.fork(),
             validation_tokens: Some((token_sealer, server.validation_tokens)),
         };
@@ -160,10 +162,20 @@ impl Endpoint {
         if !incoming.may_retry() {
             return None;
         }
-        let Incoming { meta, version, scid, dcid, .. } = incoming;
+        let Incoming {
+            meta,
+            version,
+            scid,
+            dcid,
+            ..
+        } = incoming;
         let len = self.write_retry(now, &meta, version, &scid, &dcid, out);
         let (four_tuple, kind) = (meta.four_tuple, PacketKind::Retry);
-        self.observer.emit(now, || Event::StatelessResponse { four_tuple, kind, len });
+        self.observer.emit(now, || Event::StatelessResponse {
+            four_tuple,
+            kind,
+            len,
+        });
         Some(stateless::answer(&meta, len))
     }
 
@@ -182,14 +194,23 @@ impl Endpoint {
         if !self.limiter.take(now) {
             return None;
         }
-        let Incoming { meta, version, scid, dcid, .. } = incoming;
+        let Incoming {
+            meta,
+            version,
+            scid,
+            dcid,
+            ..
+        } = incoming;
         let keys = server.tls.initial_keys(version, &dcid, Side::Server);
         let ours = self.cids.for_retry(&mut self.rng);
         let code = Code::CONNECTION_REFUSED;
-        let len =
-            stateless::initial_close(out, &keys, version, &scid, &ours, code, "refused")?;
+        let len = stateless::initial_close(out, &keys, version, &scid, &ours, code, "refused")?;
         let (four_tuple, kind) = (meta.four_tuple, PacketKind::Initial);
-        self.observer.emit(now, || Event::StatelessResponse { four_tuple, kind, len });
+        self.observer.emit(now, || Event::StatelessResponse {
+            four_tuple,
+            kind,
+            len,
+        });
         Some(stateless::answer(&meta, len))
     }
 
@@ -206,8 +227,11 @@ impl Endpoint {
         if !self.pending.is_same(incoming) {
             return None;
         }
-        self.routes.remove_initial(&incoming.dcid, Route::Incoming(incoming.id));
-        self.pending.remove(incoming.id).map(|pending| pending.datagrams)
+        self.routes
+            .remove_initial(&incoming.dcid, Route::Incoming(incoming.id));
+        self.pending
+            .remove(incoming.id)
+            .map(|pending| pending.datagrams)
     }
 
     /// The connection ID with sequence number 0. With empty IDs, the peer's address instead.

@@ -48,8 +48,16 @@ impl CidMaker {
     pub(super) fn new(config: &EndpointConfig, rng: &mut Rng) -> Self {
         let key = config.stateless_reset_key.unwrap_or_else(|| rng.array());
         let len = config.connection_id_length.min(MAX_LEN);
-        let len = if config.shard.is_some() { len.max(MIN_SHARDED_LEN) } else { len };
-        Self { len, shard: config.shard, reset_key: hmac::Key::new(hmac::HMAC_SHA256, &key) }
+        let len = if config.shard.is_some() {
+            len.max(MIN_SHARDED_LEN)
+        } else {
+            len
+        };
+        Self {
+            len,
+            shard: config.shard,
+            reset_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+        }
     }
 
     /// Length of every ID it issues.
@@ -104,8 +112,11 @@ mod tests {
     use super::*;
 
     fn maker(len: usize, shard: Option<u16>) -> CidMaker {
-        let config =
-            EndpointConfig { connection_id_length: len, shard, ..EndpointConfig::default() };
+        let config = EndpointConfig {
+            connection_id_length: len,
+            shard,
+            ..EndpointConfig::default()
+        };
         CidMaker::new(&config, &mut Rng::from_u64(1))
     }
 
@@ -135,8 +146,10 @@ mod tests {
     #[test]
     fn reset_tokens_depend_on_key_and_id_only() {
         let mut rng = Rng::from_u64(4);
-        let config =
-            EndpointConfig { stateless_reset_key: Some([7; 32]), ..EndpointConfig::default() };
+        let config = EndpointConfig {
+            stateless_reset_key: Some([7; 32]),
+            ..EndpointConfig::default()
+        };
         let a = CidMaker::new(&config, &mut rng);
         let b = CidMaker::new(&config, &mut rng);
         let cid = a.issue(&mut rng);

@@ -162,7 +162,11 @@ impl Endpoint {
             Verdict::Buffered => DatagramEvent::Buffered,
             Verdict::Dropped(reason) => {
                 let (four_tuple, len) = (meta.four_tuple, data.len());
-                self.observer.emit(now, || Event::DatagramDropped { four_tuple, len, reason });
+                self.observer.emit(now, || Event::DatagramDropped {
+                    four_tuple,
+                    len,
+                    reason,
+                });
                 DatagramEvent::Dropped(reason)
             }
         }
@@ -175,7 +179,11 @@ impl Endpoint {
         event: EndpointEvent,
     ) -> Option<ConnectionEvent> {
         match event {
-            EndpointEvent::NeedConnectionIds { path, first_sequence, count } => {
+            EndpointEvent::NeedConnectionIds {
+                path,
+                first_sequence,
+                count,
+            } => {
                 return self.issue_ids(handle, path, first_sequence, count);
             }
             EndpointEvent::RetireConnectionId { path, sequence } => {
@@ -204,11 +212,18 @@ impl Endpoint {
         let free = self.table.get_mut(handle)?.free_ids() as u64;
         let mut ids = Vec::new();
         for sequence in (first_sequence..).take(count.min(free) as usize) {
-            let known = self.table.get_mut(handle).and_then(|entry| entry.id(path, sequence));
+            let known = self
+                .table
+                .get_mut(handle)
+                .and_then(|entry| entry.id(path, sequence));
             let Some(cid) = known.or_else(|| self.new_id(handle, path, sequence)) else {
                 break;
             };
-            ids.push(IssuedConnectionId { sequence, cid, token: self.cids.reset_token(&cid) });
+            ids.push(IssuedConnectionId {
+                sequence,
+                cid,
+                token: self.cids.reset_token(&cid),
+            });
         }
         Some(ConnectionEvent::ConnectionIds { path, ids })
     }
@@ -265,24 +280,40 @@ impl Endpoint {
                 // Never answered, else two servers could answer each other. RFC 9000 s6.1.
                 ConnectionId::new(dcid)
                     .and_then(|dcid| self.owner(&dcid, meta))
-                    .map_or(Verdict::Dropped(DropReason::UnexpectedPacket), Verdict::Connection)
+                    .map_or(
+                        Verdict::Dropped(DropReason::UnexpectedPacket),
+                        Verdict::Connection,
+                    )
             }
-            Header::UnknownVersion { version, dcid, scid } => {
-                self.on_unknown_version(now, meta, version, dcid, scid, data.len(), out)
-            }
+            Header::UnknownVersion {
+                version,
+                dcid,
+                scid,
+            } => self.on_unknown_version(now, meta, version, dcid, scid, data.len(), out),
             Header::ZeroRtt { dcid, .. } => match self.client_route(&dcid, meta) {
                 Some(route) => self.follow(now, route, meta, data),
                 None => Verdict::Dropped(DropReason::KeyUnavailable),
             },
-            Header::Initial { version, dcid, scid, token, pn_offset, packet_len } => {
-                match self.client_route(&dcid, meta) {
-                    Some(route) => self.follow(now, route, meta, data),
-                    None => {
-                        let initial = Initial { version, dcid, scid, pn_offset, packet_len };
-                        self.on_new_initial(now, meta, initial, token, data, out)
-                    }
+            Header::Initial {
+                version,
+                dcid,
+                scid,
+                token,
+                pn_offset,
+                packet_len,
+            } => match self.client_route(&dcid, meta) {
+                Some(route) => self.follow(now, route, meta, data),
+                None => {
+                    let initial = Initial {
+                        version,
+                        dcid,
+                        scid,
+                        pn_offset,
+                        packet_len,
+                    };
+                    self.on_new_initial(now, meta, initial, token, data, out)
                 }
-            }
+            },
         }
     }
 
@@ -302,17 +333,14 @@ impl Endpoint {
         }
     }
 
-    fn follow(
-        &mut self,
-        now: Instant,
-        route: Route,
-        meta: &DatagramMeta,
-        data: &[u8],
-    ) -> Verdict {
+    fn follow(&mut self, now: Instant, route: Route, meta: &DatagramMeta, data: &[u8]) -> Verdict {
         match route {
             Route::Connection(handle) => Verdict::Connection(handle),
             Route::Incoming(id) => {
-                let limit = self.server.as_ref().map_or(0, |server| server.incoming_buffer_bytes);
+                let limit = self
+                    .server
+                    .as_ref()
+                    .map_or(0, |server| server.incoming_buffer_bytes);
                 if self.pending.buffer(id, *meta, data, limit) {
                     Verdict::Buffered
                 } else {
@@ -322,7 +350,10 @@ impl Endpoint {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one unparsed header")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one unparsed header"
+    )]
     fn on_unknown_version(
         &mut self,
         now: Instant,
@@ -333,7 +364,9 @@ impl Endpoint {
         datagram_len: usize,
         out: &mut Vec<u8>,
     ) -> Verdict {
-        self.observer.emit(now, || Event::Abuse { kind: Abuse::UnknownVersion });
+        self.observer.emit(now, || Event::Abuse {
+            kind: Abuse::UnknownVersion,
+        });
         // Only a datagram that could start a connection is answered. RFC 9000 s5.2.2.
         if self.server.is_none() || datagram_len < MIN_INITIAL_DATAGRAM {
             return Verdict::Dropped(DropReason::UnsupportedVersion);
@@ -342,8 +375,7 @@ impl Endpoint {
             return self.abuse(now, Abuse::StatelessFlood, DropReason::Overload);
         }
         let versions = &self.config.versions;
-        let len =
-            stateless::version_negotiation(out, dcid, scid, version, versions, &mut self.rng);
+        let len = stateless::version_negotiation(out, dcid, scid, version, versions, &mut self.rng);
         self.respond(now, meta, PacketKind::VersionNegotiation, len)
     }
 
@@ -358,12 +390,15 @@ impl Endpoint {
     ) -> Verdict {
         if data.len() >= MIN_RESET_LEN
             && let Some(tail) = data.last_chunk::<16>()
-            && let Some(handle) =
-                self.routes.reset(&meta.four_tuple.remote, &ResetToken(*tail))
+            && let Some(handle) = self
+                .routes
+                .reset(&meta.four_tuple.remote, &ResetToken(*tail))
         {
             return Verdict::Connection(handle);
         }
-        self.observer.emit(now, || Event::Abuse { kind: Abuse::UnknownConnectionId });
+        self.observer.emit(now, || Event::Abuse {
+            kind: Abuse::UnknownConnectionId,
+        });
         // An ID of another shard is that shard's affair: a reset sent here would kill its
         // connection. An empty ID tells nothing to derive a token from.
         if dcid.is_empty() || !self.cids.is_of_this_shard(dcid) || data.len() <= MIN_RESET_LEN {
@@ -392,7 +427,13 @@ impl Endpoint {
         let Some(server) = self.server.clone() else {
             return Verdict::Dropped(DropReason::NotListening);
         };
-        let Initial { version, dcid, scid, pn_offset, packet_len } = initial;
+        let Initial {
+            version,
+            dcid,
+            scid,
+            pn_offset,
+            packet_len,
+        } = initial;
         if !self.config.versions.contains(&version) {
             let (dcid, scid) = (dcid.as_slice(), scid.as_slice());
             return self.on_unknown_version(now, meta, version.0, dcid, scid, data.len(), out);
@@ -410,7 +451,11 @@ impl Endpoint {
         let keys = server.tls.initial_keys(version, &dcid, Side::Server);
         let scratch = &mut self.scratch;
         if !stateless::initial_is_authentic(&keys, data, pn_offset, packet_len, scratch) {
-            return self.abuse(now, Abuse::UndecryptablePacket, DropReason::DecryptionFailure);
+            return self.abuse(
+                now,
+                Abuse::UndecryptablePacket,
+                DropReason::DecryptionFailure,
+            );
         }
         let address = match self.check_token(now, meta, token, &dcid, &server) {
             Ok(proof) => proof,
@@ -429,17 +474,22 @@ impl Endpoint {
         };
         self.discard_stale(now);
         if self.table.len() + self.pending.len() >= server.max_connections {
-            self.observer.emit(now, || Event::Abuse { kind: Abuse::TooManyConnections });
+            self.observer.emit(now, || Event::Abuse {
+                kind: Abuse::TooManyConnections,
+            });
             let code = Code::CONNECTION_REFUSED;
             return self.close_initial(now, meta, &initial, &keys, code, "server is full", out);
         }
         if self.table.incoming() + self.pending.len() >= server.max_incoming {
-            self.observer.emit(now, || Event::Abuse { kind: Abuse::HandshakeFlood });
+            self.observer.emit(now, || Event::Abuse {
+                kind: Abuse::HandshakeFlood,
+            });
             if !address.validated {
                 let len = self.write_retry(now, meta, version, &scid, &dcid, out);
                 return self.respond(now, meta, PacketKind::Retry, len);
             }
-            if self.pending.len() >= server.max_incoming {
+            // Even where every client must do a Retry, one that did has a place to wait.
+            if self.pending.len() >= server.max_incoming.max(1) {
                 return Verdict::Dropped(DropReason::Overload);
             }
         }
@@ -456,24 +506,42 @@ impl Endpoint {
         dcid: &ConnectionId,
         server: &ServerConfig,
     ) -> Result<AddressProof, TokenError> {
-        let unproven = AddressProof { original_dcid: *dcid, retry_scid: None, validated: false };
+        let unproven = AddressProof {
+            original_dcid: *dcid,
+            retry_scid: None,
+            validated: false,
+        };
         if token.is_empty() {
             return Ok(unproven);
         }
         let remote = meta.four_tuple.remote;
-        let opened = self.sealer.open(now, token, remote, dcid, server).and_then(|token| {
-            if let ValidToken::Validation { id, issued } = token
-                && !self.replay.first_use(id, issued)
-            {
-                return Err(TokenError { was_retry: false, fault: TokenFault::Replayed });
-            }
-            Ok(token)
-        });
+        let opened = self
+            .sealer
+            .open(now, token, remote, dcid, server)
+            .and_then(|token| {
+                if let ValidToken::Validation { id, issued } = token
+                    && !self.replay.first_use(id, issued)
+                {
+                    return Err(TokenError {
+                        was_retry: false,
+                        fault: TokenFault::Replayed,
+                    });
+                }
+                Ok(token)
+            });
         match opened {
-            Ok(ValidToken::Retry { original_dcid, retry_scid }) => {
-                Ok(AddressProof { original_dcid, retry_scid: Some(retry_scid), validated: true })
-            }
-            Ok(ValidToken::Validation { .. }) => Ok(AddressProof { validated: true, ..unproven }),
+            Ok(ValidToken::Retry {
+                original_dcid,
+                retry_scid,
+            }) => Ok(AddressProof {
+                original_dcid,
+                retry_scid: Some(retry_scid),
+                validated: true,
+            }),
+            Ok(ValidToken::Validation { .. }) => Ok(AddressProof {
+                validated: true,
+                ..unproven
+            }),
             Err(error) => {
                 let kind = match error.fault {
                     TokenFault::Expired => Abuse::TokenExpired,
@@ -481,7 +549,11 @@ impl Endpoint {
                     _ => Abuse::TokenForged,
                 };
                 self.observer.emit(now, || Event::Abuse { kind });
-                if error.was_retry { Err(error) } else { Ok(unproven) }
+                if error.was_retry {
+                    Err(error)
+                } else {
+                    Ok(unproven)
+                }
             }
         }
     }
@@ -521,8 +593,18 @@ impl Endpoint {
         let rng = &mut self.rng;
         let retry_scid = self.cids.for_retry(rng);
         let remote = meta.four_tuple.remote;
-        let token = self.sealer.seal_retry(now, remote, original_dcid, &retry_scid, rng);
-        stateless::retry(out, version, client_scid, &retry_scid, original_dcid, &token, rng)
+        let token = self
+            .sealer
+            .seal_retry(now, remote, original_dcid, &retry_scid, rng);
+        stateless::retry(
+            out,
+            version,
+            client_scid,
+            &retry_scid,
+            original_dcid,
+            &token,
+            rng,
+        )
     }
 
     fn admit(
@@ -533,12 +615,21 @@ impl Endpoint {
         admission: Admission,
     ) -> Incoming {
         let Admission { initial, address } = admission;
-        let Initial { version, dcid, scid, .. } = initial;
+        let Initial {
+            version,
+            dcid,
+            scid,
+            ..
+        } = initial;
         let remote = meta.four_tuple.remote;
         let (id, alive) = self.pending.insert(now, dcid, remote, data.len());
         self.routes.insert_initial(dcid, Route::Incoming(id));
         let (four_tuple, validated) = (meta.four_tuple, address.validated);
-        self.observer.emit(now, || Event::IncomingConnection { four_tuple, dcid, validated });
+        self.observer.emit(now, || Event::IncomingConnection {
+            four_tuple,
+            dcid,
+            validated,
+        });
         Incoming {
             id,
             alive,
@@ -577,7 +668,11 @@ impl Endpoint {
         len: usize,
     ) -> Verdict {
         let four_tuple = meta.four_tuple;
-        self.observer.emit(now, || Event::StatelessResponse { four_tuple, kind, len });
+        self.observer.emit(now, || Event::StatelessResponse {
+            four_tuple,
+            kind,
+            len,
+        });
         Verdict::Transmit(stateless::answer(meta, len))
     }
 }

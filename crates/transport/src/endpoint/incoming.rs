@@ -1,6 +1,6 @@
 //! Connection attempts that the application has not decided about.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 
@@ -19,7 +19,6 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// Decide by [`super::Endpoint::accept`], [`super::Endpoint::retry`],
 /// [`super::Endpoint::refuse`] or [`super::Endpoint::ignore`]. Dropped undecided, it is ignored
 /// soon; later datagrams of the same attempt are kept for it, within limits, until then.
-#[derive(Debug)]
 pub struct Incoming {
     pub(super) id: u64,
     /// Alive as long as this value is.
@@ -73,6 +72,17 @@ impl Incoming {
     /// The version of the client's first packet.
     pub fn version(&self) -> Version {
         self.version
+    }
+}
+
+impl fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Incoming")
+            .field("remote", &self.remote_address())
+            .field("original_dcid", &self.original_dcid)
+            .field("version", &self.version)
+            .field("validated", &self.validated)
+            .finish_non_exhaustive()
     }
 }
 
@@ -159,8 +169,7 @@ impl PendingTable {
     /// oldest few.
     pub(super) fn pop_stale(&mut self, now: Instant) -> Option<(u64, Pending)> {
         let (&id, _) = self.pending.iter().take(8).find(|(_, pending)| {
-            Arc::strong_count(&pending.alive) <= 1
-                || now.saturating_since(pending.since) > MAX_AGE
+            Arc::strong_count(&pending.alive) <= 1 || now.saturating_since(pending.since) > MAX_AGE
         })?;
         self.pending.remove(&id).map(|pending| (id, pending))
     }

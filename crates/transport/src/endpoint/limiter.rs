@@ -16,7 +16,11 @@ pub(super) struct Limiter {
 impl Limiter {
     /// A full bucket.
     pub(super) fn new(per_second: u32) -> Self {
-        Self { per_second, available: per_second, filled: Instant::ZERO }
+        Self {
+            per_second,
+            available: per_second,
+            filled: Instant::ZERO,
+        }
     }
 
     /// Takes one answer if there is one.

@@ -29,14 +29,12 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub use crate::connection::{ConnectionEvent, EndpointEvent};
 pub use self::{
     cids::shard_of,
     demux::Endpoint,
     incoming::Incoming,
     store::{MemoryTokenStore, TokenStore},
     tokens::{TokenError, TokenFault, TokenSealer, ValidToken},
-    types::{
-        AcceptError, ConnectError, ConnectionHandle, DatagramEvent, DatagramMeta, Transmit,
-    },
+    types::{AcceptError, ConnectError, ConnectionHandle, DatagramEvent, DatagramMeta, Transmit},
 };
+pub use crate::connection::{ConnectionEvent, EndpointEvent};

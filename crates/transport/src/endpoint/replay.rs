@@ -29,7 +29,10 @@ struct Generation {
 
 impl Generation {
     fn new(hasher: RandomKeyHasher) -> Self {
-        Self { ids: HashSet::with_hasher(hasher), newest_issued: None }
+        Self {
+            ids: HashSet::with_hasher(hasher),
+            newest_issued: None,
+        }
     }
 }
 
@@ -75,7 +78,12 @@ mod tests {
     #[test]
     fn no_token_passes_twice_whatever_was_forgotten() {
         let mut filter = ReplayFilter::new(16, &mut Rng::from_u64(1));
-        let token = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15), Instant::from_nanos(i));
+        let token = |i: u64| {
+            (
+                i.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                Instant::from_nanos(i),
+            )
+        };
         let mut first = 0;
         for i in 0..1_000 {
             let (id, issued) = token(i);

@@ -73,7 +73,10 @@ impl Hasher for Fold {
                 self.mix(u64::from_le_bytes(*word));
             }
         }
-        let rest = chunks.remainder().iter().fold(0, |word, &byte| (word << 8) | u64::from(byte));
+        let rest = chunks
+            .remainder()
+            .iter()
+            .fold(0, |word, &byte| (word << 8) | u64::from(byte));
         self.mix(rest);
     }
     fn write_u8(&mut self, value: u8) {
@@ -188,7 +191,9 @@ impl Routes {
     ) {
         // A token that another connection has already is that connection's: a peer that sends
         // the same one on many connections must not steal routes.
-        let _ = self.resets.try_insert(self.reset_key(&remote, &token), (token, handle));
+        let _ = self
+            .resets
+            .try_insert(self.reset_key(&remote, &token), (token, handle));
     }
 
     pub(super) fn remove_reset(
@@ -198,7 +203,11 @@ impl Routes {
         handle: ConnectionHandle,
     ) {
         let key = self.reset_key(&remote, token);
-        if self.resets.get(&key).is_some_and(|(_, owner)| *owner == handle) {
+        if self
+            .resets
+            .get(&key)
+            .is_some_and(|(_, owner)| *owner == handle)
+        {
             self.resets.remove(&key);
         }
     }

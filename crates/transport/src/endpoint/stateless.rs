@@ -19,7 +19,12 @@ const TYPICAL_RESET_LEN: usize = 43;
 
 /// `len` bytes at the end of the buffer, for where `meta` came from.
 pub(super) fn answer(meta: &DatagramMeta, len: usize) -> Transmit {
-    Transmit { four_tuple: meta.four_tuple, ecn: Ecn::NotEct, len, segment_size: None }
+    Transmit {
+        four_tuple: meta.four_tuple,
+        ecn: Ecn::NotEct,
+        len,
+        segment_size: None,
+    }
 }
 
 /// Appends a Version Negotiation packet that answers a packet with these connection IDs.
@@ -46,7 +51,11 @@ pub(super) fn version_negotiation(
 /// A reserved version (0x?a?a?a?a) other than the one asked for. RFC 9000 s15.
 fn grease_version(asked: u32, rng: &mut Rng) -> Version {
     let version = (rng.u64() as u32 & 0xf0f0_f0f0) | 0x0a0a_0a0a;
-    Version(if version == asked { version ^ 0x1010_1010 } else { version })
+    Version(if version == asked {
+        version ^ 0x1010_1010
+    } else {
+        version
+    })
 }
 
 /// Appends a Retry packet. RFC 9000 s17.2.5.
@@ -76,7 +85,9 @@ pub(super) fn stateless_reset(
     token: &ResetToken,
     rng: &mut Rng,
 ) -> Option<usize> {
-    let longest = trigger_len.checked_sub(1).filter(|len| *len >= MIN_RESET_LEN)?;
+    let longest = trigger_len
+        .checked_sub(1)
+        .filter(|len| *len >= MIN_RESET_LEN)?;
     let len = if longest <= TYPICAL_RESET_LEN {
         longest
     } else {
@@ -137,10 +148,18 @@ pub(super) fn initial_close(
     seal_in_place(&*keys.local.packet, PathId::ZERO, 0, head, payload).ok()?;
     let (head, rest) = packet.split_at_mut_checked(header_len)?;
     let (first, head) = head.split_first_mut()?;
-    let number = head.len().checked_sub(PN_LEN).and_then(|at| head.get_mut(at..))?;
+    let number = head
+        .len()
+        .checked_sub(PN_LEN)
+        .and_then(|at| head.get_mut(at..))?;
     // The sample starts 4 bytes after the start of the packet number. RFC 9001 s5.4.2.
-    let sample = rest.get(4 - PN_LEN..)?.get(..keys.local.header.sample_len())?;
-    keys.local.header.encrypt_in_place(sample, first, number).ok()?;
+    let sample = rest
+        .get(4 - PN_LEN..)?
+        .get(..keys.local.header.sample_len())?;
+    keys.local
+        .header
+        .encrypt_in_place(sample, first, number)
+        .ok()?;
     out.extend_from_slice(packet);
     Some(packet.len())
 }
@@ -167,10 +186,15 @@ fn open_initial(keys: &Keys, packet: &mut [u8], pn_offset: usize) -> Option<()> 
     let (number, sampled) = rest.split_at_mut_checked(4)?;
     let sample = sampled.get(..keys.remote.header.sample_len())?;
     let first = head.first_mut()?;
-    keys.remote.header.decrypt_in_place(sample, first, number).ok()?;
+    keys.remote
+        .header
+        .decrypt_in_place(sample, first, number)
+        .ok()?;
     let number_len = usize::from(*first & 0x03) + 1;
-    let truncated =
-        number.get(..number_len)?.iter().fold(0u64, |n, &byte| (n << 8) | u64::from(byte));
+    let truncated = number
+        .get(..number_len)?
+        .iter()
+        .fold(0u64, |n, &byte| (n << 8) | u64::from(byte));
     let number = decode_packet_number(None, truncated, number_len);
     let (header, payload) = packet.split_at_mut_checked(pn_offset + number_len)?;
     open_in_place(&*keys.remote.packet, PathId::ZERO, number, header, payload).map(|_| ())

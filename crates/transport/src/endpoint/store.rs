@@ -86,7 +86,10 @@ impl TokenStore for MemoryTokenStore {
             {
                 state.servers.remove(&oldest);
             }
-            let entry = Entry { age, tokens: VecDeque::from([token]) };
+            let entry = Entry {
+                age,
+                tokens: VecDeque::from([token]),
+            };
             state.servers.insert(server_name.to_owned(), entry);
         }
         state.ages.insert(age, server_name.to_owned());

@@ -19,12 +19,12 @@ const RESET_TOKENS_KEPT: usize = 8;
 /// One connection's routes.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// The client's first destination ID and, on a server, the one after a Retry.
-    pub(super) initial_dcid: Option<ConnectionId>,
+    /// Where the client's first Initial (after a Retry: the next) went; servers only.
+    initial_dcid: Option<ConnectionId>,
     /// The peer's address, where our IDs are empty.
     pub(super) address: Option<SocketAddr>,
     /// Whether the handshake is still going on with a client.
-    pub(super) counts_as_incoming: bool,
+    counts_as_incoming: bool,
     ids: Vec<IssuedId>,
     retired: VecDeque<ConnectionId>,
     resets: VecDeque<(SocketAddr, ResetToken)>,
@@ -38,6 +38,15 @@ struct IssuedId {
 }
 
 impl Entry {
+    /// A client's connection that begins; `dcid` is where its first Initial went.
+    pub(super) fn incoming(dcid: ConnectionId) -> Self {
+        Self {
+            initial_dcid: Some(dcid),
+            counts_as_incoming: true,
+            ..Self::default()
+        }
+    }
+
     /// How many more IDs it may be given.
     pub(super) fn free_ids(&self) -> usize {
         MAX_IDS_PER_CONNECTION.saturating_sub(self.ids.len())
@@ -45,17 +54,27 @@ impl Entry {
 
     /// The ID of this name, if it was issued and not retired.
     pub(super) fn id(&self, path: PathId, sequence: u64) -> Option<ConnectionId> {
-        let found = self.ids.iter().find(|id| id.path == path && id.sequence == sequence)?;
+        let found = self
+            .ids
+            .iter()
+            .find(|id| id.path == path && id.sequence == sequence)?;
         Some(found.cid)
     }
 
     pub(super) fn add_id(&mut self, path: PathId, sequence: u64, cid: ConnectionId) {
-        self.ids.push(IssuedId { path, sequence, cid });
+        self.ids.push(IssuedId {
+            path,
+            sequence,
+            cid,
+        });
     }
 
     /// The peer will not use this ID any more.
     pub(super) fn retire_id(&mut self, path: PathId, sequence: u64, routes: &mut Routes) {
-        let place = self.ids.iter().position(|id| id.path == path && id.sequence == sequence);
+        let place = self
+            .ids
+            .iter()
+            .position(|id| id.path == path && id.sequence == sequence);
         let Some(place) = place else {
             return;
         };
@@ -74,7 +93,11 @@ impl Entry {
         handle: ConnectionHandle,
         routes: &mut Routes,
     ) {
-        if self.resets.iter().any(|(address, known)| *address == remote && *known == token) {
+        if self
+            .resets
+            .iter()
+            .any(|(address, known)| *address == remote && *known == token)
+        {
             return;
         }
         if self.resets.len() >= RESET_TOKENS_KEPT

@@ -110,7 +110,9 @@ impl TokenSealer {
             .and_then(|()| UnboundKey::new(&AES_256_GCM_SIV, &key));
         // Cannot fail for these lengths; without a key no token is made and none is good.
         debug_assert!(derived.is_ok(), "token key derivation");
-        Self { key: derived.ok().map(LessSafeKey::new) }
+        Self {
+            key: derived.ok().map(LessSafeKey::new),
+        }
     }
 
     /// A token for a Retry packet to `remote`.
@@ -174,7 +176,10 @@ impl TokenSealer {
             return Err(fail(TokenFault::WrongAddress));
         }
         let Some(retry) = fields.retry else {
-            return Ok(ValidToken::Validation { id, issued: fields.issued });
+            return Ok(ValidToken::Validation {
+                id,
+                issued: fields.issued,
+            });
         };
         if retry.port != remote.port() {
             return Err(fail(TokenFault::WrongAddress));
@@ -182,7 +187,10 @@ impl TokenSealer {
         if retry.scid != *dcid {
             return Err(fail(TokenFault::WrongConnectionId));
         }
-        Ok(ValidToken::Retry { original_dcid: retry.original_dcid, retry_scid: retry.scid })
+        Ok(ValidToken::Retry {
+            original_dcid: retry.original_dcid,
+            retry_scid: retry.scid,
+        })
     }
 
     fn seal(&self, kind: u8, plain: &[u8], rng: &mut Rng) -> Vec<u8> {
@@ -192,7 +200,10 @@ impl TokenSealer {
         let nonce: [u8; NONCE_LEN] = rng.array();
         let mut sealed = plain.to_vec();
         let nonce_value = Nonce::assume_unique_for_key(nonce);
-        if key.seal_in_place_append_tag(nonce_value, Aad::from([kind]), &mut sealed).is_err() {
+        if key
+            .seal_in_place_append_tag(nonce_value, Aad::from([kind]), &mut sealed)
+            .is_err()
+        {
             debug_assert!(false, "token sealing");
             return Vec::new();
         }
@@ -218,7 +229,8 @@ impl TokenSealer {
         }
         let mut buffer = sealed.to_vec();
         let nonce_value = Nonce::assume_unique_for_key(*nonce);
-        key.open_in_place(nonce_value, Aad::from([kind]), &mut buffer).ok()?;
+        key.open_in_place(nonce_value, Aad::from([kind]), &mut buffer)
+            .ok()?;
         buffer.truncate(expected);
         Some((u64::from_be_bytes(*nonce.first_chunk()?), buffer))
     }
@@ -252,7 +264,11 @@ impl Fields {
             let port = r.u16().ok()?;
             let original_dcid = read_cid(&mut r)?;
             let scid = read_cid(&mut r)?;
-            Some(RetryFields { port, original_dcid, scid })
+            Some(RetryFields {
+                port,
+                original_dcid,
+                scid,
+            })
         } else {
             None
         };

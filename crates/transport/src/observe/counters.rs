@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Abuse, ConnectionInfo, Event, Sink, SinkFactory};
-use crate::{time::Instant, units::Ecn, wire::Frame};
+use crate::{time::Instant, units::Ecn, wire::codepoints::frame as ty};
 
 /// Names of the frame counters, in the order of [`CounterSnapshot::frames_sent`].
 pub const FRAME_NAMES: [&str; 35] = [
@@ -63,7 +63,7 @@ const fn slot_of(frame_type: u64) -> usize {
     match frame_type {
         0x00 => PADDING_SLOT,
         0x01 => 1,
-        0x02 | 0x03 => ACK_SLOT,
+        0x02 | 0x03 | ty::ACK_RECEIVE_TIMESTAMPS | ty::ACK_RECEIVE_TIMESTAMPS_ECN => ACK_SLOT,
         0x04 => 3,
         0x05 => 4,
         0x06 => CRYPTO_SLOT,
@@ -73,25 +73,28 @@ const fn slot_of(frame_type: u64) -> usize {
         0x10..=0x1b => (frame_type - 0x10) as usize + 8,
         0x1c | 0x1d => 20,
         0x1e => 21,
-        0x1f => 22,
-        0xaf => 23,
-        0x24 => 24,
-        0x30 | 0x31 => 25,
-        0x3e | 0x3f => PATH_ACK_SLOT,
-        0x3e75 => 27,
-        0x3e76 | 0x3e77 => 28,
-        0x3e78..=0x3e7c => (frame_type - 0x3e78) as usize + 29,
+        ty::IMMEDIATE_ACK => 22,
+        ty::ACK_FREQUENCY => 23,
+        ty::RESET_STREAM_AT => 24,
+        ty::DATAGRAM | ty::DATAGRAM_WITH_LENGTH => 25,
+        ty::PATH_ACK
+        | ty::PATH_ACK_ECN
+        | ty::PATH_ACK_RECEIVE_TIMESTAMPS
+        | ty::PATH_ACK_RECEIVE_TIMESTAMPS_ECN => PATH_ACK_SLOT,
+        ty::PATH_ABANDON => 27,
+        ty::PATH_STATUS_BACKUP | ty::PATH_STATUS_AVAILABLE => 28,
+        ty::PATH_NEW_CONNECTION_ID => 29,
+        ty::PATH_RETIRE_CONNECTION_ID => 30,
+        ty::MAX_PATH_ID => 31,
+        ty::PATHS_BLOCKED => 32,
+        ty::PATH_CIDS_BLOCKED => 33,
         _ => FRAME_KINDS - 1,
     }
 }
 
-/// Acknowledgements have more types than names: with timestamps, with ECN, of a path.
-fn slot(frame: &Frame<'_>) -> usize {
-    match frame {
-        Frame::Ack(ack) if ack.path.is_some() => PATH_ACK_SLOT,
-        Frame::Ack(_) => ACK_SLOT,
-        _ => slot_of(frame.frame_type()),
-    }
+#[cfg(test)]
+pub(super) fn name_of(frame_type: u64) -> &'static str {
+    FRAME_NAMES[slot_of(frame_type)]
 }
 
 macro_rules! counters {
@@ -204,7 +207,10 @@ impl CounterSnapshot {
     /// How often peers did this.
     pub fn abuse(&self, kind: Abuse) -> u64 {
         let place = Abuse::ALL.iter().position(|known| *known == kind);
-        place.and_then(|place| self.abuse.get(place)).copied().unwrap_or(0)
+        place
+            .and_then(|place| self.abuse.get(place))
+            .copied()
+            .unwrap_or(0)
     }
 }
 
@@ -272,7 +278,10 @@ impl Sink for Counters {
                 add(&cells.bytes_lost, bytes);
             }
             Event::PacketSpuriouslyLost { .. } => add(&cells.packets_spuriously_lost, 1),
-            Event::TimerExpired { timer: super::TimerKind::Pto, .. } => {
+            Event::TimerExpired {
+                timer: super::TimerKind::Pto,
+                ..
+            } => {
                 add(&cells.probe_timeouts, 1);
             }
             Event::KeysUpdated { .. } => add(&cells.key_updates, 1),
@@ -281,17 +290,26 @@ impl Sink for Counters {
             Event::StatelessResponse { .. } => add(&cells.stateless_responses, 1),
             Event::IncomingConnection { .. } => add(&cells.incoming_connections, 1),
             Event::PolicyDecision { .. } => add(&cells.policy_decisions, 1),
-            Event::FrameSent(frame) => count(&cells.frames_sent, slot(frame)),
+            Event::FrameSent(frame) => count(&cells.frames_sent, slot_of(frame.frame_type())),
             Event::StreamFrameSent { len, .. } => {
                 count(&cells.frames_sent, STREAM_SLOT);
                 add(&cells.stream_bytes_sent, len as u64);
             }
             Event::CryptoFrameSent { .. } => count(&cells.frames_sent, CRYPTO_SLOT),
             Event::AckFrameSent { path, .. } => {
-                count(&cells.frames_sent, if path.is_some() { PATH_ACK_SLOT } else { ACK_SLOT });
+                count(
+                    &cells.frames_sent,
+                    if path.is_some() {
+                        PATH_ACK_SLOT
+                    } else {
+                        ACK_SLOT
+                    },
+                );
             }
             Event::PaddingSent { .. } => count(&cells.frames_sent, PADDING_SLOT),
-            Event::FrameReceived(frame) => count(&cells.frames_received, slot(frame)),
+            Event::FrameReceived(frame) => {
+                count(&cells.frames_received, slot_of(frame.frame_type()))
+            }
             Event::Abuse { kind } => {
                 let place = Abuse::ALL.iter().position(|known| *known == kind);
                 count(&cells.abuse, place.unwrap_or(usize::MAX));

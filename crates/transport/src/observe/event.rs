@@ -311,31 +311,60 @@ pub enum Event<'a> {
     /// A server accepts connections here.
     ServerListening { local: SocketAddr },
     /// The endpoint did not hand a datagram to any connection. `len` in bytes.
-    DatagramDropped { four_tuple: FourTuple, len: usize, reason: DropReason },
+    DatagramDropped {
+        four_tuple: FourTuple,
+        len: usize,
+        reason: DropReason,
+    },
     /// The endpoint answered without state (Version Negotiation, Retry, reset, refusal).
-    StatelessResponse { four_tuple: FourTuple, kind: PacketKind, len: usize },
+    StatelessResponse {
+        four_tuple: FourTuple,
+        kind: PacketKind,
+        len: usize,
+    },
     /// A client knocks; `validated` tells whether its address is proven by a token.
-    IncomingConnection { four_tuple: FourTuple, dcid: ConnectionId, validated: bool },
+    IncomingConnection {
+        four_tuple: FourTuple,
+        dcid: ConnectionId,
+        validated: bool,
+    },
 
     // -- Connection --
     /// A connection begins.
-    ConnectionStarted { side: Side, four_tuple: FourTuple, local_cid: ConnectionId, remote_cid: ConnectionId },
+    ConnectionStarted {
+        side: Side,
+        four_tuple: FourTuple,
+        local_cid: ConnectionId,
+        remote_cid: ConnectionId,
+    },
     /// We are about to close because of this.
     ConnectionClosing { error: &'a TransportError },
     /// The connection ended.
     ConnectionClosed { error: &'a ConnectionError },
     /// The connection's state changed.
-    ConnectionState { old: ConnectionState, new: ConnectionState },
+    ConnectionState {
+        old: ConnectionState,
+        new: ConnectionState,
+    },
     /// The TLS handshake is complete.
     HandshakeComplete,
     /// The peer's handshake is complete too.
     HandshakeConfirmed,
     /// An end changed the connection ID in use. `owner` is who issued it.
-    ConnectionIdUpdated { owner: Side, path: PathId, old: ConnectionId, new: ConnectionId },
+    ConnectionIdUpdated {
+        owner: Side,
+        path: PathId,
+        old: ConnectionId,
+        new: ConnectionId,
+    },
     /// The spin bit we send changed.
     SpinBit { path: PathId, spin: bool },
     /// Versions on both sides; `remote` as far as known.
-    VersionInformation { local: &'a [Version], remote: &'a [Version], chosen: Option<Version> },
+    VersionInformation {
+        local: &'a [Version],
+        remote: &'a [Version],
+        chosen: Option<Version>,
+    },
     /// Version negotiation moved the connection.
     VersionChosen { from: Version, to: Version },
     /// The application protocol was chosen.
@@ -351,9 +380,21 @@ pub enum Event<'a> {
 
     // -- Packets and datagrams --
     /// A packet is sealed. Its frames came just before. `bytes` with header and AEAD tag.
-    PacketSent { level: Level, path: PathId, number: PacketNumber, bytes: usize, ecn: Ecn },
+    PacketSent {
+        level: Level,
+        path: PathId,
+        number: PacketNumber,
+        bytes: usize,
+        ecn: Ecn,
+    },
     /// A packet was opened. Its frames follow. `bytes` with header and AEAD tag.
-    PacketReceived { level: Level, path: PathId, number: PacketNumber, bytes: usize, ecn: Ecn },
+    PacketReceived {
+        level: Level,
+        path: PathId,
+        number: PacketNumber,
+        bytes: usize,
+        ecn: Ecn,
+    },
     /// A packet without number was taken: Retry, Version Negotiation, stateless reset.
     SpecialPacketReceived { kind: PacketKind, bytes: usize },
     /// A packet is ignored.
@@ -361,13 +402,32 @@ pub enum Event<'a> {
     /// A packet waits for its keys.
     PacketBuffered { bytes: usize },
     /// A packet is declared lost. `bytes` as it stood in the datagram.
-    PacketLost { kind: SpaceKind, path: PathId, number: PacketNumber, bytes: u64, trigger: LossTrigger },
+    PacketLost {
+        kind: SpaceKind,
+        path: PathId,
+        number: PacketNumber,
+        bytes: u64,
+        trigger: LossTrigger,
+    },
     /// A lost packet was acknowledged after all.
-    PacketSpuriouslyLost { kind: SpaceKind, path: PathId, number: PacketNumber },
+    PacketSpuriouslyLost {
+        kind: SpaceKind,
+        path: PathId,
+        number: PacketNumber,
+    },
     /// Packets are newly acknowledged.
-    PacketsAcked { kind: SpaceKind, path: PathId, first: PacketNumber, last: PacketNumber },
+    PacketsAcked {
+        kind: SpaceKind,
+        path: PathId,
+        first: PacketNumber,
+        last: PacketNumber,
+    },
     /// One UDP batch is handed to the socket: `count` datagrams, `bytes` together.
-    DatagramsSent { count: usize, bytes: usize, ecn: Ecn },
+    DatagramsSent {
+        count: usize,
+        bytes: usize,
+        ecn: Ecn,
+    },
     /// A UDP datagram of `bytes` arrived for this connection.
     DatagramReceived { bytes: usize },
 
@@ -375,11 +435,21 @@ pub enum Event<'a> {
     /// A frame was written into the packet under construction.
     FrameSent(&'a Frame<'a>),
     /// A STREAM frame was written.
-    StreamFrameSent { id: StreamId, offset: u64, len: usize, fin: bool },
+    StreamFrameSent {
+        id: StreamId,
+        offset: u64,
+        len: usize,
+        fin: bool,
+    },
     /// A CRYPTO frame was written.
     CryptoFrameSent { offset: u64, len: usize },
     /// An ACK or PATH_ACK was written: `delay` raw, `encoded` the whole frame.
-    AckFrameSent { path: Option<PathId>, largest: PacketNumber, delay: u64, encoded: &'a [u8] },
+    AckFrameSent {
+        path: Option<PathId>,
+        largest: PacketNumber,
+        delay: u64,
+        encoded: &'a [u8],
+    },
     /// PADDING of `len` bytes was written.
     PaddingSent { len: usize },
     /// A frame arrived in the packet last received.
@@ -387,13 +457,31 @@ pub enum Event<'a> {
 
     // -- Streams and application datagrams --
     /// Half a stream changed its state. RFC 9000 s3.
-    StreamState { id: StreamId, half: HalfStream, state: &'static str },
+    StreamState {
+        id: StreamId,
+        half: HalfStream,
+        state: &'static str,
+    },
     /// Stream data moved.
-    StreamDataMoved { id: StreamId, offset: u64, len: usize, from: DataPosition, to: DataPosition },
+    StreamDataMoved {
+        id: StreamId,
+        offset: u64,
+        len: usize,
+        from: DataPosition,
+        to: DataPosition,
+    },
     /// An application datagram moved.
-    DatagramDataMoved { len: usize, from: DataPosition, to: DataPosition },
+    DatagramDataMoved {
+        len: usize,
+        from: DataPosition,
+        to: DataPosition,
+    },
     /// A flow-control limit began (`blocked`) or ceased to hold back sending.
-    FlowBlocked { scope: FlowScope, limit: u64, blocked: bool },
+    FlowBlocked {
+        scope: FlowScope,
+        limit: u64,
+        blocked: bool,
+    },
 
     // -- Keys --
     /// Both directions of this level can be protected now.
@@ -405,19 +493,39 @@ pub enum Event<'a> {
 
     // -- Paths --
     /// A path runs over this network path now; `None`: it is no more.
-    TupleAssigned { path: PathId, four_tuple: Option<FourTuple> },
+    TupleAssigned {
+        path: PathId,
+        four_tuple: Option<FourTuple>,
+    },
     /// A path moved to another network path.
-    PathMigrated { path: PathId, from: FourTuple, to: FourTuple },
+    PathMigrated {
+        path: PathId,
+        from: FourTuple,
+        to: FourTuple,
+    },
     /// A network path is validated.
     PathValidated { path: PathId, to: FourTuple },
     /// A network path did not answer.
     PathValidationFailed { path: PathId, to: FourTuple },
     /// A path was abandoned, by us or by the peer.
-    PathAbandoned { path: PathId, code: Code, by_peer: bool },
+    PathAbandoned {
+        path: PathId,
+        code: Code,
+        by_peer: bool,
+    },
     /// The datagram size of a path changed (0: none before); `done`: the search is over for now.
-    MtuUpdated { path: PathId, old: u16, new: u16, done: bool },
+    MtuUpdated {
+        path: PathId,
+        old: u16,
+        new: u16,
+        done: bool,
+    },
     /// ECN validation moved on.
-    EcnState { path: PathId, old: EcnPhase, new: EcnPhase },
+    EcnState {
+        path: PathId,
+        old: EcnPhase,
+        new: EcnPhase,
+    },
 
     // -- Recovery and congestion --
     /// The recovery's fixed settings on a path.
@@ -432,19 +540,40 @@ pub enum Event<'a> {
         max_datagram_bytes: u64,
     },
     /// RTT, window or bytes in flight changed.
-    MetricsUpdated { path: PathId, metrics: &'a RecoveryMetrics },
+    MetricsUpdated {
+        path: PathId,
+        metrics: &'a RecoveryMetrics,
+    },
     /// The congestion controller changed its phase.
-    CongestionState { path: PathId, old: &'static str, new: &'static str },
+    CongestionState {
+        path: PathId,
+        old: &'static str,
+        new: &'static str,
+    },
     /// What a lost packet carried is queued again.
-    MarkedForRetransmit { path: PathId, kind: SpaceKind, number: PacketNumber },
+    MarkedForRetransmit {
+        path: PathId,
+        kind: SpaceKind,
+        number: PacketNumber,
+    },
 
     // -- Timers --
     /// A timer runs until `at`.
-    TimerSet { timer: TimerKind, path: Option<PathId>, at: Instant },
+    TimerSet {
+        timer: TimerKind,
+        path: Option<PathId>,
+        at: Instant,
+    },
     /// A timer went off.
-    TimerExpired { timer: TimerKind, path: Option<PathId> },
+    TimerExpired {
+        timer: TimerKind,
+        path: Option<PathId>,
+    },
     /// A timer was stopped.
-    TimerCancelled { timer: TimerKind, path: Option<PathId> },
+    TimerCancelled {
+        timer: TimerKind,
+        path: Option<PathId>,
+    },
 
     // -- Policies and abuse --
     /// A policy decided: who (`policy` names the trait, `name` the implementation), what, and
@@ -499,11 +628,18 @@ impl Event<'_> {
             Self::StreamState { .. } => "stream_state_updated",
             Self::StreamDataMoved { .. } => "stream_data_moved",
             Self::DatagramDataMoved { .. } => "datagram_data_moved",
-            Self::FlowBlocked { scope: FlowScope::Connection, .. } => {
-                "connection_data_blocked_updated"
-            }
-            Self::FlowBlocked { scope: FlowScope::Stream(_), .. } => "stream_data_blocked_updated",
-            Self::FlowBlocked { scope: FlowScope::Streams(_), .. } => "streams_blocked_updated",
+            Self::FlowBlocked {
+                scope: FlowScope::Connection,
+                ..
+            } => "connection_data_blocked_updated",
+            Self::FlowBlocked {
+                scope: FlowScope::Stream(_),
+                ..
+            } => "stream_data_blocked_updated",
+            Self::FlowBlocked {
+                scope: FlowScope::Streams(_),
+                ..
+            } => "streams_blocked_updated",
             Self::KeysInstalled(_) | Self::KeysUpdated { .. } => "key_updated",
             Self::KeysDiscarded(_) => "key_discarded",
             Self::TupleAssigned { .. } => "tuple_assigned",

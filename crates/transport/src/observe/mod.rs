@@ -21,6 +21,8 @@ mod event;
 mod qlog;
 mod sink;
 mod tee;
+#[cfg(test)]
+mod tests;
 
 pub use counters::{CounterSnapshot, Counters, FRAME_NAMES};
 pub use event::{

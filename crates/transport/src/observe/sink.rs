@@ -46,7 +46,12 @@ impl ConnectionInfo {
         four_tuple: FourTuple,
         start: Instant,
     ) -> Self {
-        Self { side, original_dcid, four_tuple, start }
+        Self {
+            side,
+            original_dcid,
+            four_tuple,
+            start,
+        }
     }
 }
 
@@ -103,6 +108,10 @@ fn deliver<'e>(sink: &mut dyn Sink, now: Instant, event: impl FnOnce() -> Event<
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_active() { "Observer(active)" } else { "Observer(none)" })
+        f.write_str(if self.is_active() {
+            "Observer(active)"
+        } else {
+            "Observer(none)"
+        })
     }
 }

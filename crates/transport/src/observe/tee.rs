@@ -42,7 +42,15 @@ impl TeeFactory {
 
 impl SinkFactory for TeeFactory {
     fn build(&self, info: &ConnectionInfo) -> Option<Box<dyn Sink>> {
-        let mut sinks: Vec<_> = self.0.iter().filter_map(|factory| factory.build(info)).collect();
-        if sinks.len() > 1 { Some(Box::new(Tee::new(sinks))) } else { sinks.pop() }
+        let mut sinks: Vec<_> = self
+            .0
+            .iter()
+            .filter_map(|factory| factory.build(info))
+            .collect();
+        if sinks.len() > 1 {
+            Some(Box::new(Tee::new(sinks)))
+        } else {
+            sinks.pop()
+        }
     }
 }

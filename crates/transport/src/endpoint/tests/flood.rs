@@ -24,7 +24,10 @@ fn above_max_incoming_clients_must_prove_their_address() {
                 // Who comes back is let in, as long as there is room to wait.
                 let second = InitialPacket::with_token(scid, &token);
                 let event = server.receive(client, &second.datagram());
-                assert!(matches!(event, DatagramEvent::Dropped(DropReason::Overload)));
+                assert!(matches!(
+                    event,
+                    DatagramEvent::Dropped(DropReason::Overload)
+                ));
             }
             other => panic!("{other:?}"),
         }
@@ -33,6 +36,16 @@ fn above_max_incoming_clients_must_prove_their_address() {
     }
     assert_eq!((kept.len(), retries), (10, 1_990));
     assert!(server.counters.snapshot().abuse(Abuse::HandshakeFlood) >= 1_990);
+}
+
+#[test]
+fn a_limit_of_zero_makes_every_client_do_a_retry() {
+    let mut server = Server::with(EndpointConfig::default(), |server| server.max_incoming = 0);
+    let (client, first) = (client_address(1), InitialPacket::numbered(1));
+    server.transmit(client, &first.datagram());
+    let (scid, token) = read_retry(&server.answer, &first.dcid);
+    let second = InitialPacket::with_token(scid, &token);
+    assert!(server.incoming(client, &second.datagram()).is_validated());
 }
 
 #[test]
@@ -53,15 +66,20 @@ fn unfinished_handshakes_count_until_they_are_over() {
     server.endpoint.ignore(incoming);
     let (handle, _) = handles[0];
     for _ in 0..2 {
-        server.endpoint.handle_connection_event(handle, EndpointEvent::HandshakeOver);
+        server
+            .endpoint
+            .handle_connection_event(handle, EndpointEvent::HandshakeOver);
     }
-    assert!(!server.incoming(client, &fourth.datagram()).is_validated());
+    let again = server.incoming(client, &fourth.datagram());
+    assert!(!again.is_validated());
     server.transmit(client_address(5), &InitialPacket::numbered(5).datagram());
 }
 
 #[test]
 fn above_max_connections_clients_are_refused() {
-    let mut server = Server::with(EndpointConfig::default(), |server| server.max_connections = 2);
+    let mut server = Server::with(EndpointConfig::default(), |server| {
+        server.max_connections = 2
+    });
     let mut kept = Vec::new();
     for n in 0..2 {
         let packet = InitialPacket::numbered(n).datagram();
@@ -70,16 +88,25 @@ fn above_max_connections_clients_are_refused() {
     }
     let third = InitialPacket::numbered(3);
     server.transmit(client_address(3), &third.datagram());
-    assert_eq!(read_close(&server.answer, &third.dcid), Code::CONNECTION_REFUSED.0);
-    assert_eq!(server.counters.snapshot().abuse(Abuse::TooManyConnections), 1);
-    server.endpoint.handle_connection_event(kept[0].0, EndpointEvent::Drained);
+    assert_eq!(
+        read_close(&server.answer, &third.dcid),
+        Code::CONNECTION_REFUSED.0
+    );
+    assert_eq!(
+        server.counters.snapshot().abuse(Abuse::TooManyConnections),
+        1
+    );
+    server
+        .endpoint
+        .handle_connection_event(kept[0].0, EndpointEvent::Drained);
     let _welcome = server.incoming(client_address(3), &third.datagram());
 }
 
 #[test]
 fn early_datagrams_of_an_attempt_are_bounded() {
-    let mut server =
-        Server::with(EndpointConfig::default(), |server| server.incoming_buffer_bytes = 10_000);
+    let mut server = Server::with(EndpointConfig::default(), |server| {
+        server.incoming_buffer_bytes = 10_000
+    });
     let client = client_address(1);
     let packet = InitialPacket::numbered(1).datagram();
     let incoming = server.incoming(client, &packet);
@@ -90,21 +117,27 @@ fn early_datagrams_of_an_attempt_are_bounded() {
     };
     assert_eq!(count(&mut server, &packet), 6);
     // Small ones cost something too.
-    let small = InitialPacket { len: 100, ..InitialPacket::numbered(1) }.datagram();
+    let small = InitialPacket {
+        len: 100,
+        ..InitialPacket::numbered(1)
+    }
+    .datagram();
     assert!(count(&mut server, &small) < 20);
     assert!(server.counters.snapshot().abuse(Abuse::EarlyDataFlood) > 900);
     assert!(server.endpoint.accept(server.now, incoming, None).is_ok());
 }
 
 #[test]
-fn ten_thousand_connections_leave_nothing_behind() {
+fn thousands_of_connections_leave_nothing_behind() {
     let mut server = Server::new();
     for n in 0..2_000u64 {
         let packet = InitialPacket::numbered(n).datagram();
         let incoming = server.incoming(client_address(1), &packet);
         let (handle, connection) = server.endpoint.accept(server.now, incoming, None).unwrap();
         drop(connection);
-        server.endpoint.handle_connection_event(handle, EndpointEvent::Drained);
+        server
+            .endpoint
+            .handle_connection_event(handle, EndpointEvent::Drained);
         assert!(handle.0 < 32, "handles are used again");
     }
     assert_eq!(server.endpoint.routes.len(), 0);

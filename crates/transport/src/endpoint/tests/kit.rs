@@ -3,16 +3,18 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
+use rustls::pki_types::CertificateDer;
 
 use crate::{
     config::{EndpointConfig, ServerConfig},
     endpoint::{DatagramEvent, DatagramMeta, Endpoint, Incoming, Transmit},
+    error::TransportError,
     observe::{Counters, Observer},
     rng::Rng,
     time::Instant,
     tls::{
-        self, ClientSessionFactory, ServerSessionFactory, Session, StartError, initial_keys,
-        open_in_place, seal_in_place,
+        self, ClientSessionFactory, DirectionalKeys, ExportError, KeyChange, Level,
+        ServerSessionFactory, Session, StartError, initial_keys, open_in_place, seal_in_place,
     },
     units::{Ecn, FourTuple, PathId, Side},
     wire::{
@@ -21,24 +23,68 @@ use crate::{
     },
 };
 
-/// TLS that never begins; Initial keys are the real ones.
+/// TLS that never says anything; Initial keys are the real ones.
 #[derive(Debug)]
 pub(super) struct NoTls;
 
-fn never() -> StartError {
-    StartError::Config("test".to_owned())
-}
-
 impl ServerSessionFactory for NoTls {
     fn start(&self, _: Version, _: Vec<u8>) -> Result<Box<dyn Session>, StartError> {
-        Err(never())
+        Ok(Box::new(Self))
     }
 }
 
 impl ClientSessionFactory for NoTls {
-    fn start(&self, _: Version, _: &str, _: Vec<u8>) -> Result<Box<dyn Session>, StartError> {
-        Err(never())
+    fn start(&self, _: Version, name: &str, _: Vec<u8>) -> Result<Box<dyn Session>, StartError> {
+        if name.contains(' ') {
+            return Err(StartError::InvalidServerName(name.to_owned()));
+        }
+        Ok(Box::new(Self))
     }
+}
+
+impl Session for NoTls {
+    fn read(&mut self, _: Level, _: &[u8]) -> Result<(), TransportError> {
+        Ok(())
+    }
+    fn write(&mut self, _: &mut Vec<u8>) -> Option<KeyChange> {
+        None
+    }
+    fn zero_rtt_keys(&self) -> Option<DirectionalKeys> {
+        None
+    }
+    fn early_data_accepted(&self) -> Option<bool> {
+        None
+    }
+    fn is_handshaking(&self) -> bool {
+        true
+    }
+    fn alpn(&self) -> Option<&[u8]> {
+        None
+    }
+    fn server_name(&self) -> Option<&str> {
+        None
+    }
+    fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        None
+    }
+    fn resumed(&self) -> bool {
+        false
+    }
+    fn peer_transport_parameters(&self) -> Option<&[u8]> {
+        None
+    }
+    fn remembered_parameters(&self) -> Option<Vec<u8>> {
+        None
+    }
+    fn export_keying_material(
+        &self,
+        _: &mut [u8],
+        _: &[u8],
+        _: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        Err(ExportError)
+    }
+    fn use_version(&mut self, _: Version) {}
 }
 
 pub(super) fn cid(bytes: &[u8]) -> ConnectionId {
@@ -51,7 +97,10 @@ pub(super) fn client_address(n: u16) -> SocketAddr {
 
 pub(super) fn from(remote: SocketAddr) -> DatagramMeta {
     let local = SocketAddr::from(([198, 51, 100, 1], 443));
-    DatagramMeta { four_tuple: FourTuple { local, remote }, ecn: Ecn::NotEct }
+    DatagramMeta {
+        four_tuple: FourTuple { local, remote },
+        ecn: Ecn::NotEct,
+    }
 }
 
 /// A server under test.
@@ -77,7 +126,12 @@ impl Server {
         let now = Instant::from_nanos(1_000_000_000_000);
         let local = from(client_address(0)).four_tuple.local;
         endpoint.set_observer(now, local, Observer::new(Some(counters.sink())));
-        Self { endpoint, now, counters, answer: Vec::new() }
+        Self {
+            endpoint,
+            now,
+            counters,
+            answer: Vec::new(),
+        }
     }
 
     pub(super) fn after(&mut self, duration: Duration) {
@@ -88,7 +142,8 @@ impl Server {
     pub(super) fn receive(&mut self, remote: SocketAddr, data: &[u8]) -> DatagramEvent {
         let mut out = vec![0xee; 3];
         let event =
-            self.endpoint.handle_datagram(self.now, from(remote), BytesMut::from(data), &mut out);
+            self.endpoint
+                .handle_datagram(self.now, from(remote), BytesMut::from(data), &mut out);
         self.answer = out.split_off(3);
         assert_eq!(out, [0xee; 3], "the caller's bytes were touched");
         match &event {
@@ -129,7 +184,14 @@ impl Server {
 
 /// Source ID and token of a Retry packet whose integrity tag is right.
 pub(super) fn read_retry(packet: &[u8], odcid: &ConnectionId) -> (ConnectionId, Vec<u8>) {
-    let Header::Retry { version, scid, token, tag, .. } = parse_header(packet, 8).unwrap() else {
+    let Header::Retry {
+        version,
+        scid,
+        token,
+        tag,
+        ..
+    } = parse_header(packet, 8).unwrap()
+    else {
         panic!("not a Retry");
     };
     let without_tag = &packet[..packet.len() - 16];
@@ -163,7 +225,10 @@ impl InitialPacket {
     }
 
     pub(super) fn with_token(dcid: ConnectionId, token: &[u8]) -> Self {
-        Self { token: token.to_vec(), ..Self::to(dcid) }
+        Self {
+            token: token.to_vec(),
+            ..Self::to(dcid)
+        }
     }
 
     /// The datagram: a PING and padding, sealed with the client's Initial keys.
@@ -188,7 +253,10 @@ impl InitialPacket {
         let (first, number) = head.split_first_mut().unwrap();
         let at = number.len() - 2;
         let sample = &payload[2..18];
-        keys.local.header.encrypt_in_place(sample, first, &mut number[at..]).unwrap();
+        keys.local
+            .header
+            .encrypt_in_place(sample, first, &mut number[at..])
+            .unwrap();
         packet
     }
 }
@@ -196,8 +264,12 @@ impl InitialPacket {
 /// The error code of the CONNECTION_CLOSE in a server's Initial for a client of this first ID.
 pub(super) fn read_close(packet: &[u8], dcid: &ConnectionId) -> u64 {
     let mut packet = packet.to_vec();
-    let Header::Initial { version, pn_offset, packet_len, .. } =
-        parse_header(&packet, 8).unwrap()
+    let Header::Initial {
+        version,
+        pn_offset,
+        packet_len,
+        ..
+    } = parse_header(&packet, 8).unwrap()
     else {
         panic!("not an Initial");
     };
@@ -205,7 +277,10 @@ pub(super) fn read_close(packet: &[u8], dcid: &ConnectionId) -> u64 {
     let keys = initial_keys(version, dcid, Side::Client);
     let (head, rest) = packet.split_at_mut(pn_offset);
     let (number, sampled) = rest.split_at_mut(4);
-    keys.remote.header.decrypt_in_place(&sampled[..16], &mut head[0], number).unwrap();
+    keys.remote
+        .header
+        .decrypt_in_place(&sampled[..16], &mut head[0], number)
+        .unwrap();
     let number_len = usize::from(head[0] & 3) + 1;
     let (header, payload) = packet.split_at_mut(pn_offset + number_len);
     let len = open_in_place(&*keys.remote.packet, PathId::ZERO, 0, header, payload).unwrap();
@@ -218,6 +293,14 @@ pub(super) fn read_close(packet: &[u8], dcid: &ConnectionId) -> u64 {
 /// A 1-RTT packet nobody can open.
 pub(super) fn short_packet(dcid: &ConnectionId, len: usize) -> Vec<u8> {
     let mut packet = vec![0x5a; len];
-    encode_short(&mut Writer::new(&mut packet), dcid, false, false, 0, 1, true);
+    encode_short(
+        &mut Writer::new(&mut packet),
+        dcid,
+        false,
+        false,
+        0,
+        1,
+        true,
+    );
     packet
 }

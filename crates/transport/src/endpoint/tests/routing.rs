@@ -32,9 +32,16 @@ fn issue(
     count: u64,
 ) -> Vec<IssuedConnectionId> {
     let path = PathId(path);
-    let event = EndpointEvent::NeedConnectionIds { path, first_sequence, count };
+    let event = EndpointEvent::NeedConnectionIds {
+        path,
+        first_sequence,
+        count,
+    };
     match server.endpoint.handle_connection_event(handle, event) {
-        Some(ConnectionEvent::ConnectionIds { path: answered, ids }) => {
+        Some(ConnectionEvent::ConnectionIds {
+            path: answered,
+            ids,
+        }) => {
             assert_eq!(answered, path);
             ids
         }
@@ -65,7 +72,10 @@ fn a_second_initial_waits_with_the_attempt_and_a_third_goes_to_the_connection() 
     assert!(matches!(second, DatagramEvent::Buffered));
     // Somebody else who learned the ID cannot add to it.
     let spoofed = server.receive(client_address(2), &packet.datagram());
-    assert!(matches!(spoofed, DatagramEvent::Dropped(DropReason::Overload)));
+    assert!(matches!(
+        spoofed,
+        DatagramEvent::Dropped(DropReason::Overload)
+    ));
     let (handle, _) = server.endpoint.accept(server.now, incoming, None).unwrap();
     assert_eq!(goes_to(&mut server, &packet.datagram()), Some(handle));
     assert_eq!(server.endpoint.undecided(), 0);
@@ -86,10 +96,16 @@ fn an_ignored_client_may_knock_again() {
 #[test]
 fn refused_clients_get_connection_refused() {
     let mut server = Server::new();
-    let packet = InitialPacket { version: Version::V2, ..InitialPacket::numbered(1) };
+    let packet = InitialPacket {
+        version: Version::V2,
+        ..InitialPacket::numbered(1)
+    };
     let incoming = server.incoming(client_address(1), &packet.datagram());
     let mut out = Vec::new();
-    let transmit = server.endpoint.refuse(server.now, incoming, &mut out).unwrap();
+    let transmit = server
+        .endpoint
+        .refuse(server.now, incoming, &mut out)
+        .unwrap();
     assert_eq!(transmit.len, out.len());
     assert_eq!(read_close(&out, &packet.dcid), 2);
     assert_eq!(server.endpoint.routes.len(), 0);
@@ -104,9 +120,17 @@ fn first_initials_are_checked() {
         DatagramEvent::Dropped(reason) => reason,
         other => panic!("taken: {other:?}"),
     };
-    let small = InitialPacket { len: 1199, ..good.clone() }.datagram();
+    let small = InitialPacket {
+        len: 1199,
+        ..good.clone()
+    }
+    .datagram();
     assert_eq!(reason(&mut server, &small), DropReason::TooSmall);
-    let short_id = InitialPacket { dcid: cid(&[1; 7]), ..good.clone() }.datagram();
+    let short_id = InitialPacket {
+        dcid: cid(&[1; 7]),
+        ..good.clone()
+    }
+    .datagram();
     assert_eq!(reason(&mut server, &short_id), DropReason::BadConnectionId);
     let mut no_fixed_bit = good.datagram();
     no_fixed_bit[0] &= 0xbf;
@@ -125,7 +149,10 @@ fn first_initials_are_checked() {
     });
     assert_eq!(reason(&mut server, &long), DropReason::Overload);
     server.endpoint.set_server_config(None);
-    assert_eq!(reason(&mut server, &good.datagram()), DropReason::NotListening);
+    assert_eq!(
+        reason(&mut server, &good.datagram()),
+        DropReason::NotListening
+    );
 }
 
 #[test]
@@ -139,26 +166,43 @@ fn issued_ids_lead_to_their_connection_until_it_is_drained() {
     assert_eq!(sequences, [1, 2, 3, 4, 5, 6, 7]);
     for (ids, handle) in [(&of_a, a), (&of_b, b)] {
         for id in ids {
-            assert_eq!(goes_to(&mut server, &short_packet(&id.cid, 50)), Some(handle));
+            assert_eq!(
+                goes_to(&mut server, &short_packet(&id.cid, 50)),
+                Some(handle)
+            );
             assert_eq!(server.endpoint.cids.reset_token(&id.cid), id.token);
         }
     }
     // Asked for again: the same IDs.
     assert_eq!(issue(&mut server, a, 0, 1, 7), of_a);
-    server.endpoint.handle_connection_event(a, EndpointEvent::Drained);
+    server
+        .endpoint
+        .handle_connection_event(a, EndpointEvent::Drained);
     for id in &of_a {
         assert_eq!(goes_to(&mut server, &short_packet(&id.cid, 50)), None);
     }
-    assert_eq!(goes_to(&mut server, &short_packet(&of_b[0].cid, 50)), Some(b));
-    server.endpoint.handle_connection_event(b, EndpointEvent::Drained);
+    assert_eq!(
+        goes_to(&mut server, &short_packet(&of_b[0].cid, 50)),
+        Some(b)
+    );
+    server
+        .endpoint
+        .handle_connection_event(b, EndpointEvent::Drained);
     assert_eq!(server.endpoint.routes.len(), 0);
     assert_eq!(server.endpoint.connections(), 0);
     // Events of connections that are gone are ignored.
     for event in [
         EndpointEvent::Drained,
         EndpointEvent::HandshakeOver,
-        EndpointEvent::RetireConnectionId { path: PathId::ZERO, sequence: 0 },
-        EndpointEvent::NeedConnectionIds { path: PathId::ZERO, first_sequence: 0, count: 1 },
+        EndpointEvent::RetireConnectionId {
+            path: PathId::ZERO,
+            sequence: 0,
+        },
+        EndpointEvent::NeedConnectionIds {
+            path: PathId::ZERO,
+            first_sequence: 0,
+            count: 1,
+        },
     ] {
         assert_eq!(server.endpoint.handle_connection_event(a, event), None);
     }
@@ -180,7 +224,10 @@ fn retired_ids_work_a_little_longer_and_are_then_forgotten() {
         // Twice is once.
         let event = EndpointEvent::RetireConnectionId { path, sequence };
         server.endpoint.handle_connection_event(handle, event);
-        assert_eq!(goes_to(&mut server, &short_packet(&oldest.cid, 50)), Some(handle));
+        assert_eq!(
+            goes_to(&mut server, &short_packet(&oldest.cid, 50)),
+            Some(handle)
+        );
         sequence += 1;
         ids.extend(issue(&mut server, handle, 0, sequence + 3, 1));
     }
@@ -200,7 +247,10 @@ fn ids_are_limited_and_never_given_twice() {
 
 #[test]
 fn one_byte_ids_collide_until_there_are_none_left() {
-    let config = EndpointConfig { connection_id_length: 1, ..EndpointConfig::default() };
+    let config = EndpointConfig {
+        connection_id_length: 1,
+        ..EndpointConfig::default()
+    };
     let mut server = Server::with(config, |_| {});
     let mut accepted = 0;
     let mut failed = 0;
@@ -213,7 +263,10 @@ fn one_byte_ids_collide_until_there_are_none_left() {
             Err(other) => panic!("{other}"),
         }
     }
-    assert!(accepted <= 256 && accepted > 200 && failed > 0, "{accepted} {failed}");
+    assert!(
+        accepted <= 256 && accepted > 200 && failed > 0,
+        "{accepted} {failed}"
+    );
     assert_eq!(server.endpoint.connections(), accepted);
 }
 
@@ -229,7 +282,10 @@ fn an_attempt_of_another_endpoint_cannot_be_accepted() {
 }
 
 fn client_endpoint(connection_id_length: usize) -> Endpoint {
-    let config = EndpointConfig { connection_id_length, ..EndpointConfig::default() };
+    let config = EndpointConfig {
+        connection_id_length,
+        ..EndpointConfig::default()
+    };
     Endpoint::new(Arc::new(config), None, Rng::from_u64(1))
 }
 
@@ -283,7 +339,10 @@ fn a_client_endpoint_takes_nobody_in() {
     let packet = InitialPacket::numbered(1).datagram();
     let meta = from(client_address(1));
     let event = endpoint.handle_datagram(now, meta, packet[..].into(), &mut out);
-    assert!(matches!(event, DatagramEvent::Dropped(DropReason::NotListening)));
+    assert!(matches!(
+        event,
+        DatagramEvent::Dropped(DropReason::NotListening)
+    ));
     assert!(out.is_empty());
 }
 

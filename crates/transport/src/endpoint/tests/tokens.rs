@@ -19,7 +19,10 @@ fn config() -> ServerConfig {
 }
 
 fn server() -> Server {
-    let config = EndpointConfig { token_key: Some(SECRET), ..EndpointConfig::default() };
+    let config = EndpointConfig {
+        token_key: Some(SECRET),
+        ..EndpointConfig::default()
+    };
     Server::with(config, |_| {})
 }
 
@@ -36,7 +39,12 @@ fn a_retry_answered_in_time_from_the_same_address_validates() {
     assert!(incoming.is_validated() && !incoming.may_retry());
     assert_eq!(incoming.original_dcid(), first.dcid);
     let mut out = Vec::new();
-    assert!(server.endpoint.retry(server.now, incoming, &mut out).is_none());
+    assert!(
+        server
+            .endpoint
+            .retry(server.now, incoming, &mut out)
+            .is_none()
+    );
     assert!(out.is_empty());
 }
 
@@ -111,14 +119,22 @@ fn retry_and_new_token_cannot_stand_in_for_each_other() {
     let validation = sealer.seal_validation(now, client.ip(), &mut rng);
     let open = |token: &[u8]| sealer.open(now, token, client, &dcid, &config);
     assert!(matches!(open(&retry), Ok(ValidToken::Retry { .. })));
-    assert!(matches!(open(&validation), Ok(ValidToken::Validation { .. })));
+    assert!(matches!(
+        open(&validation),
+        Ok(ValidToken::Validation { .. })
+    ));
     for (token, kind) in [(&retry, validation[0]), (&validation, retry[0])] {
         let mut swapped = token.clone();
         swapped[0] = kind;
         assert_eq!(open(&swapped).unwrap_err().fault, TokenFault::Forged);
     }
     let stranger = TokenSealer::new(&[8; 32]);
-    assert!(stranger.open(now, &retry, client, &dcid, &config).unwrap_err().was_retry);
+    assert!(
+        stranger
+            .open(now, &retry, client, &dcid, &config)
+            .unwrap_err()
+            .was_retry
+    );
 }
 
 #[test]
@@ -127,7 +143,9 @@ fn tokens_from_the_future_are_not_honoured() {
     let mut rng = Rng::from_u64(1);
     let client = client_address(1);
     let token = sealer.seal_validation(Instant::from_nanos(10_000_000_000), client.ip(), &mut rng);
-    let error = sealer.open(Instant::ZERO, &token, client, &cid(&[1; 8]), &config()).unwrap_err();
+    let error = sealer
+        .open(Instant::ZERO, &token, client, &cid(&[1; 8]), &config())
+        .unwrap_err();
     assert_eq!(error.fault, TokenFault::Expired);
 }
 
@@ -150,15 +168,24 @@ fn an_ipv4_client_may_come_back_over_a_dual_stack_socket() {
     let sealer = TokenSealer::new(&SECRET);
     let (now, config) = (Instant::from_nanos(50), config());
     let v4 = client_address(1);
-    let std::net::IpAddr::V4(ip) = v4.ip() else { unreachable!() };
+    let std::net::IpAddr::V4(ip) = v4.ip() else {
+        unreachable!()
+    };
     let mapped = std::net::SocketAddr::new(ip.to_ipv6_mapped().into(), 1234);
     let token = sealer.seal_validation(now, v4.ip(), &mut Rng::from_u64(1));
-    assert!(sealer.open(now, &token, mapped, &cid(&[1; 8]), &config).is_ok());
+    assert!(
+        sealer
+            .open(now, &token, mapped, &cid(&[1; 8]), &config)
+            .is_ok()
+    );
 }
 
 #[test]
 fn a_token_does_not_open_the_door_to_a_full_server() {
-    let config = EndpointConfig { token_key: Some(SECRET), ..EndpointConfig::default() };
+    let config = EndpointConfig {
+        token_key: Some(SECRET),
+        ..EndpointConfig::default()
+    };
     let mut server = Server::with(config, |server| server.max_connections = 0);
     let client = client_address(1);
     let token =
@@ -166,5 +193,8 @@ fn a_token_does_not_open_the_door_to_a_full_server() {
     let packet = InitialPacket::with_token(cid(&[1; 8]), &token);
     let event = server.receive(client, &packet.datagram());
     assert!(matches!(event, DatagramEvent::Transmit(_)));
-    assert_eq!(read_close(&server.answer, &packet.dcid), Code::CONNECTION_REFUSED.0);
+    assert_eq!(
+        read_close(&server.answer, &packet.dcid),
+        Code::CONNECTION_REFUSED.0
+    );
 }

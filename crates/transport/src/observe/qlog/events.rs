@@ -51,7 +51,11 @@ fn whole_record(
 }
 
 fn tuple_name(path: PathId) -> String {
-    if path == PathId::ZERO { String::new() } else { path.to_string() }
+    if path == PathId::ZERO {
+        String::new()
+    } else {
+        path.to_string()
+    }
 }
 
 /// A sent packet with its frames.
@@ -62,13 +66,22 @@ pub(super) fn packet_sent(
     event: &Event<'_>,
     frames: &[u8],
 ) {
-    let Event::PacketSent { level, path, number, bytes, .. } = *event else {
+    let Event::PacketSent {
+        level,
+        path,
+        number,
+        bytes,
+        ..
+    } = *event
+    else {
         return;
     };
     whole_record(out, context, now, path, ("packet_sent", false), |data| {
         header(data, packet_type(level), Some(number), path);
-        data.key("raw").object(|raw| raw.key("length").u64(bytes as u64));
-        data.key("frames").array(|list| list.0.extend_from_slice(frames));
+        data.key("raw")
+            .object(|raw| raw.key("length").u64(bytes as u64));
+        data.key("frames")
+            .array(|list| list.0.extend_from_slice(frames));
     });
 }
 
@@ -79,13 +92,21 @@ pub(super) fn packet_received_head(
     now: Instant,
     event: &Event<'_>,
 ) {
-    let Event::PacketReceived { level, path, number, bytes, ecn } = *event else {
+    let Event::PacketReceived {
+        level,
+        path,
+        number,
+        bytes,
+        ecn,
+    } = *event
+    else {
         return;
     };
     open_record(out, context, now, path, "packet_received", false);
     let mut data = Json(out);
     header(&mut data, packet_type(level), Some(number), path);
-    data.key("raw").object(|raw| raw.key("length").u64(bytes as u64));
+    data.key("raw")
+        .object(|raw| raw.key("length").u64(bytes as u64));
     if ecn != Ecn::NotEct {
         data.key("ecn").str(ecn_name(ecn));
     }
@@ -93,7 +114,12 @@ pub(super) fn packet_received_head(
 
 /// Any event that stands alone. Frames and numbered packets are collected by the sink.
 pub(super) fn record(out: &mut Vec<u8>, context: &Context, now: Instant, event: &Event<'_>) {
-    let mut writer = RecordWriter { out, context, now, name: event.name() };
+    let mut writer = RecordWriter {
+        out,
+        context,
+        now,
+        name: event.name(),
+    };
     if !(connection(&mut writer, event)
         || packets(&mut writer, event)
         || streams_and_keys(&mut writer, event)
@@ -118,23 +144,46 @@ impl RecordWriter<'_> {
     }
 
     fn on_path(&mut self, path: PathId, fill: impl FnOnce(&mut Json<'_>)) {
-        whole_record(self.out, self.context, self.now, path, (self.name, false), fill);
+        whole_record(
+            self.out,
+            self.context,
+            self.now,
+            path,
+            (self.name, false),
+            fill,
+        );
     }
 
     /// Under our own namespace.
     fn own(&mut self, path: PathId, fill: impl FnOnce(&mut Json<'_>)) {
-        whole_record(self.out, self.context, self.now, path, (self.name, true), fill);
+        whole_record(
+            self.out,
+            self.context,
+            self.now,
+            path,
+            (self.name, true),
+            fill,
+        );
     }
 
     fn initiator(&self, owner: Side) -> &'static str {
-        if owner == self.context.side { "local" } else { "remote" }
+        if owner == self.context.side {
+            "local"
+        } else {
+            "remote"
+        }
     }
 }
 
 fn connection(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
     match *event {
         Event::ServerListening { local } => w.write(|d| address(d, local)),
-        Event::ConnectionStarted { four_tuple, local_cid, remote_cid, .. } => w.write(|d| {
+        Event::ConnectionStarted {
+            four_tuple,
+            local_cid,
+            remote_cid,
+            ..
+        } => w.write(|d| {
             endpoint(d, "local", four_tuple.local, Some(local_cid));
             endpoint(d, "remote", four_tuple.remote, Some(remote_cid));
         }),
@@ -145,7 +194,12 @@ fn connection(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
         }),
         Event::HandshakeComplete => w.write(|d| d.key("new").str("handshake_complete")),
         Event::HandshakeConfirmed => w.write(|d| d.key("new").str("handshake_confirmed")),
-        Event::ConnectionIdUpdated { owner, path, old, new } => {
+        Event::ConnectionIdUpdated {
+            owner,
+            path,
+            old,
+            new,
+        } => {
             // Named by who applies it, so by the other end than who issued it.
             let initiator = w.initiator(owner.peer());
             w.on_path(path, |d| {
@@ -155,11 +209,19 @@ fn connection(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             });
         }
         Event::SpinBit { path, spin } => w.on_path(path, |d| d.key("state").bool(spin)),
-        Event::VersionInformation { local, remote, chosen } => {
+        Event::VersionInformation {
+            local,
+            remote,
+            chosen,
+        } => {
             let client = w.context.side.is_client();
             w.write(|d| {
                 let (ours, theirs) = ("client_versions", "server_versions");
-                let (ours, theirs) = if client { (ours, theirs) } else { (theirs, ours) };
+                let (ours, theirs) = if client {
+                    (ours, theirs)
+                } else {
+                    (theirs, ours)
+                };
                 versions(d, ours, local);
                 versions(d, theirs, remote);
                 if let Some(chosen) = chosen {
@@ -171,10 +233,11 @@ fn connection(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             w.write(|d| d.key("chosen_version").hex(&to.0.to_be_bytes()));
         }
         Event::AlpnInformation { chosen } => w.write(|d| {
-            d.key("chosen_alpn").object(|alpn| match std::str::from_utf8(chosen) {
-                Ok(text) => alpn.key("string_value").str(text),
-                Err(_) => alpn.key("byte_value").hex(chosen),
-            });
+            d.key("chosen_alpn")
+                .object(|alpn| match std::str::from_utf8(chosen) {
+                    Ok(text) => alpn.key("string_value").str(text),
+                    Err(_) => alpn.key("byte_value").hex(chosen),
+                });
         }),
         Event::ParametersSent(params) => w.write(|d| parameters(d, Some("local"), params)),
         Event::ParametersReceived(params) => w.write(|d| parameters(d, Some("remote"), params)),
@@ -188,25 +251,41 @@ fn packets(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
     match *event {
         Event::SpecialPacketReceived { kind, bytes } => w.write(|d| {
             header(d, kind.name(), None, PathId::ZERO);
-            d.key("raw").object(|raw| raw.key("length").u64(bytes as u64));
+            d.key("raw")
+                .object(|raw| raw.key("length").u64(bytes as u64));
         }),
         Event::PacketDropped { reason } => w.write(|d| {
             d.key("trigger").str("general");
-            d.key("details").object(|details| details.key("reason").str(reason));
+            d.key("details")
+                .object(|details| details.key("reason").str(reason));
         }),
         Event::PacketBuffered { bytes } => w.write(|d| {
-            d.key("raw").object(|raw| raw.key("length").u64(bytes as u64));
+            d.key("raw")
+                .object(|raw| raw.key("length").u64(bytes as u64));
             d.key("trigger").str("keys_unavailable");
         }),
-        Event::PacketLost { kind, path, number, trigger, .. } => w.on_path(path, |d| {
+        Event::PacketLost {
+            kind,
+            path,
+            number,
+            trigger,
+            ..
+        } => w.on_path(path, |d| {
             header(d, packet_type_of_space(kind), Some(number), path);
             d.key("trigger").str(trigger.name());
         }),
-        Event::PacketsAcked { kind, path, first, last } => w.on_path(path, |d| {
+        Event::PacketsAcked {
+            kind,
+            path,
+            first,
+            last,
+        } => w.on_path(path, |d| {
             d.key("packet_number_space").str(space_name(kind));
             // The list is for tools; a longer one than any ACK causes is cut.
             d.key("packet_numbers").array(|numbers| {
-                (first..=last).take(1024).for_each(|number| numbers.u64(number));
+                (first..=last)
+                    .take(1024)
+                    .for_each(|number| numbers.u64(number));
             });
         }),
         Event::DatagramsSent { count, bytes, ecn } => w.write(|d| {
@@ -222,7 +301,11 @@ fn packets(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
                 list.object(|raw| raw.key("length").u64(bytes as u64));
             });
         }),
-        Event::DatagramDropped { four_tuple, len, reason } => w.write(|d| {
+        Event::DatagramDropped {
+            four_tuple,
+            len,
+            reason,
+        } => w.write(|d| {
             d.key("raw").object(|raw| raw.key("length").u64(len as u64));
             d.key("reason").str(reason.name());
             endpoint(d, "remote", four_tuple.remote, None);
@@ -240,7 +323,13 @@ fn streams_and_keys(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             d.key("new").str(state);
             d.key("stream_side").str(half.name());
         }),
-        Event::StreamDataMoved { id, offset, len, from, to } => w.write(|d| {
+        Event::StreamDataMoved {
+            id,
+            offset,
+            len,
+            from,
+            to,
+        } => w.write(|d| {
             d.key("stream_id").u64(id.0);
             d.key("offset").u64(offset);
             d.key("from").str(from.name());
@@ -252,9 +341,17 @@ fn streams_and_keys(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             d.key("to").str(to.name());
             d.key("raw").object(|raw| raw.key("length").u64(len as u64));
         }),
-        Event::FlowBlocked { scope: FlowScope::Streams(_), .. } => return false,
-        Event::FlowBlocked { scope, limit, blocked } => w.write(|d| {
-            d.key("new").str(if blocked { "blocked" } else { "unblocked" });
+        Event::FlowBlocked {
+            scope: FlowScope::Streams(_),
+            ..
+        } => return false,
+        Event::FlowBlocked {
+            scope,
+            limit,
+            blocked,
+        } => w.write(|d| {
+            d.key("new")
+                .str(if blocked { "blocked" } else { "unblocked" });
             let reason = match scope {
                 FlowScope::Stream(id) => {
                     d.key("stream_id").u64(id.0);
@@ -268,7 +365,11 @@ fn streams_and_keys(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
         Event::KeysInstalled(level) => keys(w, level, None, "tls"),
         Event::KeysDiscarded(level) => keys(w, level, None, "tls"),
         Event::KeysUpdated { phase, by_peer } => {
-            let trigger = if by_peer { "remote_update" } else { "local_update" };
+            let trigger = if by_peer {
+                "remote_update"
+            } else {
+                "local_update"
+            };
             keys(w, Level::OneRtt, Some(phase), trigger);
         }
         _ => return false,
@@ -307,7 +408,12 @@ fn paths(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
         Event::PathMigrated { path, to, .. } => migration(w, path, to, "migration_complete"),
         Event::PathValidated { path, to } => migration(w, path, to, "probing_successful"),
         Event::PathValidationFailed { path, to } => migration(w, path, to, "probing_abandoned"),
-        Event::MtuUpdated { path, old, new, done } => w.on_path(path, |d| {
+        Event::MtuUpdated {
+            path,
+            old,
+            new,
+            done,
+        } => w.on_path(path, |d| {
             if old != 0 {
                 d.key("old").u64(u64::from(old));
             }
@@ -343,7 +449,8 @@ fn recovery(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             minimum_window,
             max_datagram_bytes,
         } => w.on_path(path, |d| {
-            d.key("reordering_threshold").u64(u64::from(packet_threshold));
+            d.key("reordering_threshold")
+                .u64(u64::from(packet_threshold));
             d.key("time_threshold").f64(time_threshold);
             d.key("timer_granularity").u64(1);
             d.key("initial_rtt").millis(nanos(initial_rtt));
@@ -385,7 +492,8 @@ fn metrics_fields(d: &mut Json<'_>, metrics: &RecoveryMetrics) {
     if let Some(bandwidth) = metrics.bandwidth {
         d.key("bandwidth").u64(bandwidth.bits_per_second());
     }
-    d.key("packet_threshold").u64(u64::from(metrics.packet_threshold));
+    d.key("packet_threshold")
+        .u64(u64::from(metrics.packet_threshold));
 }
 
 fn timer_record(
@@ -413,12 +521,20 @@ fn own_events(w: &mut RecordWriter<'_>, event: &Event<'_>) {
             d.key("frame_type").u64(error.frame_type);
             d.key("reason").str(&error.reason);
         }),
-        Event::StatelessResponse { four_tuple, kind, len } => w.own(PathId::ZERO, |d| {
+        Event::StatelessResponse {
+            four_tuple,
+            kind,
+            len,
+        } => w.own(PathId::ZERO, |d| {
             d.key("packet_type").str(kind.name());
             d.key("length").u64(len as u64);
             endpoint(d, "remote", four_tuple.remote, None);
         }),
-        Event::IncomingConnection { four_tuple, dcid, validated } => w.own(PathId::ZERO, |d| {
+        Event::IncomingConnection {
+            four_tuple,
+            dcid,
+            validated,
+        } => w.own(PathId::ZERO, |d| {
             d.key("connection_id").hex(dcid.as_slice());
             d.key("validated").bool(validated);
             endpoint(d, "remote", four_tuple.remote, None);
@@ -429,25 +545,44 @@ fn own_events(w: &mut RecordWriter<'_>, event: &Event<'_>) {
         Event::MarkedForRetransmit { path, kind, number } => w.own(path, |d| {
             header(d, packet_type_of_space(kind), Some(number), path);
         }),
-        Event::FlowBlocked { scope: FlowScope::Streams(dir), limit, blocked } => {
+        Event::FlowBlocked {
+            scope: FlowScope::Streams(dir),
+            limit,
+            blocked,
+        } => {
             w.own(PathId::ZERO, |d| {
                 d.key("stream_type").str(stream_type(dir));
-                d.key("new").str(if blocked { "blocked" } else { "unblocked" });
+                d.key("new")
+                    .str(if blocked { "blocked" } else { "unblocked" });
                 d.key("limit").u64(limit);
             });
         }
-        Event::PathAbandoned { path, code, by_peer } => w.own(path, |d| {
+        Event::PathAbandoned {
+            path,
+            code,
+            by_peer,
+        } => w.own(path, |d| {
             d.key("path_id").u64(u64::from(path.0));
             d.key("error_code").u64(code.0);
-            d.key("initiator").str(if by_peer { "remote" } else { "local" });
+            d.key("initiator")
+                .str(if by_peer { "remote" } else { "local" });
         }),
-        Event::PolicyDecision { policy, name, path, decision, values } => {
+        Event::PolicyDecision {
+            policy,
+            name,
+            path,
+            decision,
+            values,
+        } => {
             w.own(path.unwrap_or(PathId::ZERO), |d| {
                 d.key("policy").str(policy);
                 d.key("name").str(name);
                 d.key("decision").str(decision);
                 d.key("values").array(|list| {
-                    values.into_iter().flatten().for_each(|value| list.f64(value));
+                    values
+                        .into_iter()
+                        .flatten()
+                        .for_each(|value| list.f64(value));
                 });
             });
         }
@@ -551,7 +686,8 @@ fn closed(d: &mut Json<'_>, error: &ConnectionError) {
 fn versions(d: &mut Json<'_>, key: &str, list: &[Version]) {
     if !list.is_empty() {
         d.key(key).array(|out| {
-            list.iter().for_each(|version| out.hex(&version.0.to_be_bytes()));
+            list.iter()
+                .for_each(|version| out.hex(&version.0.to_be_bytes()));
         });
     }
 }
@@ -565,7 +701,8 @@ fn endpoint(d: &mut Json<'_>, key: &str, socket: SocketAddr, cid: Option<Connect
     d.key(key).object(|e| {
         address(e, socket);
         if let Some(cid) = cid {
-            e.key("connection_ids").array(|list| list.hex(cid.as_slice()));
+            e.key("connection_ids")
+                .array(|list| list.hex(cid.as_slice()));
         }
     });
 }
@@ -583,8 +720,14 @@ fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &TransportParameters
     if let Some(initiator) = initiator {
         d.key("initiator").str(initiator);
         let ids = [
-            ("original_destination_connection_id", p.original_destination_connection_id),
-            ("initial_source_connection_id", p.initial_source_connection_id),
+            (
+                "original_destination_connection_id",
+                p.original_destination_connection_id,
+            ),
+            (
+                "initial_source_connection_id",
+                p.initial_source_connection_id,
+            ),
             ("retry_source_connection_id", p.retry_source_connection_id),
         ];
         for (key, cid) in ids {
@@ -592,7 +735,8 @@ fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &TransportParameters
                 d.key(key).hex(cid.as_slice());
             }
         }
-        d.key("ack_delay_exponent").u64(u64::from(p.ack_delay_exponent));
+        d.key("ack_delay_exponent")
+            .u64(u64::from(p.ack_delay_exponent));
         d.key("max_ack_delay").u64(p.max_ack_delay_ms);
         d.key("reset_stream_at").bool(p.reset_stream_at);
         if let Some(delay) = p.min_ack_delay_us {
@@ -613,15 +757,22 @@ fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &TransportParameters
             });
         }
     }
-    d.key("disable_active_migration").bool(p.disable_active_migration);
+    d.key("disable_active_migration")
+        .bool(p.disable_active_migration);
     d.key("grease_quic_bit").bool(p.grease_quic_bit);
     let numbers = [
         ("max_idle_timeout", p.max_idle_timeout_ms),
         ("max_udp_payload_size", p.max_udp_payload_size),
         ("active_connection_id_limit", p.active_connection_id_limit),
         ("initial_max_data", p.initial_max_data),
-        ("initial_max_stream_data_bidi_local", p.initial_max_stream_data_bidi_local),
-        ("initial_max_stream_data_bidi_remote", p.initial_max_stream_data_bidi_remote),
+        (
+            "initial_max_stream_data_bidi_local",
+            p.initial_max_stream_data_bidi_local,
+        ),
+        (
+            "initial_max_stream_data_bidi_remote",
+            p.initial_max_stream_data_bidi_remote,
+        ),
         ("initial_max_stream_data_uni", p.initial_max_stream_data_uni),
         ("initial_max_streams_bidi", p.initial_max_streams_bidi),
         ("initial_max_streams_uni", p.initial_max_streams_uni),

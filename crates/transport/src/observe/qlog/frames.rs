@@ -15,17 +15,26 @@ use crate::{
 pub(super) fn sent(json: &mut Json<'_>, event: &Event<'_>, ack_exponent: u8) {
     match *event {
         Event::FrameSent(sent) => frame(json, sent, ack_exponent),
-        Event::StreamFrameSent { id, offset, len, fin } => stream(json, id, offset, len, fin),
+        Event::StreamFrameSent {
+            id,
+            offset,
+            len,
+            fin,
+        } => stream(json, id, offset, len, fin),
         Event::CryptoFrameSent { offset, len } => crypto(json, offset, len),
-        Event::AckFrameSent { path, largest, delay, encoded } => {
-            match Frame::decode(&mut Reader::new(encoded)) {
-                Ok(Frame::Ack(written)) => ack(json, &written, ack_exponent),
-                _ => json.object(|f| {
-                    ack_start(f, path, delay, ack_exponent);
-                    f.key("acked_ranges").array(|ranges| ranges.array(|range| range.u64(largest)));
-                }),
-            }
-        }
+        Event::AckFrameSent {
+            path,
+            largest,
+            delay,
+            encoded,
+        } => match Frame::decode(&mut Reader::new(encoded)) {
+            Ok(Frame::Ack(written)) => ack(json, &written, ack_exponent),
+            _ => json.object(|f| {
+                ack_start(f, path, delay, ack_exponent);
+                f.key("acked_ranges")
+                    .array(|ranges| ranges.array(|range| range.u64(largest)));
+            }),
+        },
         Event::PaddingSent { len } => padding(json, len),
         _ => {}
     }
@@ -42,7 +51,12 @@ pub(super) fn frame(json: &mut Json<'_>, frame: &Frame<'_>, ack_exponent: u8) {
             application_error(f, reset.code);
             f.key("final_size").u64(reset.final_size);
         }),
-        Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
+        Frame::ResetStreamAt {
+            id,
+            code,
+            final_size,
+            reliable_size,
+        } => {
             named(json, "reset_stream_at", |f| {
                 f.key("stream_id").u64(id.0);
                 application_error(f, code);
@@ -101,7 +115,12 @@ fn control(json: &mut Json<'_>, frame: &Frame<'_>) {
             });
         }
         Frame::ImmediateAck => named(json, "immediate_ack", |_| {}),
-        Frame::AckFrequency { sequence, threshold, max_ack_delay_us, reordering } => {
+        Frame::AckFrequency {
+            sequence,
+            threshold,
+            max_ack_delay_us,
+            reordering,
+        } => {
             named(json, "ack_frequency", |f| {
                 f.key("sequence_number").u64(sequence);
                 f.key("ack_eliciting_threshold").u64(threshold);
@@ -120,8 +139,16 @@ fn multipath(json: &mut Json<'_>, frame: &Frame<'_>) {
             path_id(f, Some(path));
             f.key("error_code").u64(code);
         }),
-        Frame::PathStatus { path, available, sequence } => {
-            let name = if available { "path_status_available" } else { "path_status_backup" };
+        Frame::PathStatus {
+            path,
+            available,
+            sequence,
+        } => {
+            let name = if available {
+                "path_status_available"
+            } else {
+                "path_status_backup"
+            };
             named(json, name, |f| {
                 path_id(f, Some(path));
                 f.key("path_status_sequence_number").u64(sequence);
@@ -131,11 +158,16 @@ fn multipath(json: &mut Json<'_>, frame: &Frame<'_>) {
         Frame::PathsBlocked(max) => {
             named(json, "paths_blocked", |f| f.key("maximum_path_id").u64(max));
         }
-        Frame::PathCidsBlocked { path, next_sequence } => named(json, "path_cids_blocked", |f| {
+        Frame::PathCidsBlocked {
+            path,
+            next_sequence,
+        } => named(json, "path_cids_blocked", |f| {
             path_id(f, Some(path));
             f.key("next_sequence_number").u64(next_sequence);
         }),
-        _ => named(json, "unknown", |f| f.key("frame_type_bytes").u64(frame.frame_type())),
+        _ => named(json, "unknown", |f| {
+            f.key("frame_type_bytes").u64(frame.frame_type())
+        }),
     }
 }
 
@@ -148,7 +180,8 @@ fn named(json: &mut Json<'_>, name: &str, fill: impl FnOnce(&mut Json<'_>)) {
 
 fn padding(json: &mut Json<'_>, len: usize) {
     named(json, "padding", |f| {
-        f.key("raw").object(|raw| raw.key("payload_length").u64(len as u64));
+        f.key("raw")
+            .object(|raw| raw.key("payload_length").u64(len as u64));
     });
 }
 
@@ -198,8 +231,11 @@ fn ack_start(f: &mut Json<'_>, path: Option<PathId>, delay: u64, exponent: u8) {
     f.key("frame_type").str(with_path(path, "ack", "path_ack"));
     path_id(f, path);
     // The field counts units of 2^exponent microseconds. RFC 9000 s19.3.
-    let micros = delay.checked_shl(u32::from(exponent)).filter(|d| d >> exponent == delay);
-    f.key("ack_delay").millis(micros.unwrap_or(u64::MAX).saturating_mul(1_000));
+    let micros = delay
+        .checked_shl(u32::from(exponent))
+        .filter(|d| d >> exponent == delay);
+    f.key("ack_delay")
+        .millis(micros.unwrap_or(u64::MAX).saturating_mul(1_000));
 }
 
 fn new_connection_id(json: &mut Json<'_>, new: &NewConnectionId) {

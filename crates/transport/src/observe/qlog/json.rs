@@ -43,7 +43,8 @@ impl Json<'_> {
 
     pub(super) fn bool(&mut self, value: bool) {
         self.separate();
-        self.0.extend_from_slice(if value { b"true" } else { b"false" });
+        self.0
+            .extend_from_slice(if value { b"true" } else { b"false" });
     }
 
     pub(super) fn u64(&mut self, value: u64) {
@@ -82,7 +83,11 @@ impl Json<'_> {
 }
 
 fn hex_digit(value: u8) -> u8 {
-    if value < 10 { b'0' + value } else { b'a' + (value - 10) }
+    if value < 10 {
+        b'0' + value
+    } else {
+        b'a' + (value - 10)
+    }
 }
 
 /// At least `width` digits.

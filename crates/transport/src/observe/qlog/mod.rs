@@ -47,7 +47,9 @@ impl QlogFactory {
     pub fn new(
         make_writer: impl Fn(&ConnectionInfo) -> Option<QlogWriter> + Send + Sync + 'static,
     ) -> Self {
-        Self { make_writer: Arc::new(make_writer) }
+        Self {
+            make_writer: Arc::new(make_writer),
+        }
     }
 
     /// The customary name of a connection's file: `<original dcid>_<side>.sqlog`.
@@ -56,7 +58,11 @@ impl QlogFactory {
         for byte in info.original_dcid.as_slice() {
             name.push_str(&format!("{byte:02x}"));
         }
-        let side = if info.side.is_client() { "client" } else { "server" };
+        let side = if info.side.is_client() {
+            "client"
+        } else {
+            "server"
+        };
         format!("{name}_{side}.sqlog")
     }
 }
@@ -138,13 +144,17 @@ impl QlogSink {
             | Event::AckFrameSent { .. }
             | Event::PaddingSent { .. } => {
                 let exponent = self.context.local_exponent;
-                add_frame(&mut self.sent_frames, |json| frames::sent(json, event, exponent));
+                add_frame(&mut self.sent_frames, |json| {
+                    frames::sent(json, event, exponent)
+                });
                 true
             }
             Event::FrameReceived(frame) => {
                 let exponent = self.context.remote_exponent;
                 if let Some(open) = &mut self.open {
-                    add_frame(&mut open.frames, |json| frames::frame(json, frame, exponent));
+                    add_frame(&mut open.frames, |json| {
+                        frames::frame(json, frame, exponent)
+                    });
                 }
                 true
             }
@@ -160,7 +170,10 @@ impl QlogSink {
                 self.close_received();
                 let mut head = Vec::new();
                 events::packet_received_head(&mut head, &self.context, now, event);
-                self.open = Some(OpenPacket { head, frames: Vec::new() });
+                self.open = Some(OpenPacket {
+                    head,
+                    frames: Vec::new(),
+                });
                 true
             }
             _ => false,
@@ -205,7 +218,11 @@ impl Sink for QlogSink {
             _ => {}
         }
         if !self.collect(now, event) {
-            let out = if self.open.is_some() { &mut self.after_open } else { &mut self.batch };
+            let out = if self.open.is_some() {
+                &mut self.after_open
+            } else {
+                &mut self.batch
+            };
             events::record(out, &self.context, now, event);
         }
         let over = matches!(event, Event::ConnectionClosed { .. });
@@ -239,8 +256,10 @@ fn add_frame(frames: &mut Vec<u8>, write: impl FnOnce(&mut Json<'_>)) {
 fn header(out: &mut Vec<u8>, info: &ConnectionInfo) {
     out.push(RECORD_SEPARATOR);
     Json(out).object(|file| {
-        file.key("file_schema").str("urn:ietf:params:qlog:file:sequential");
-        file.key("serialization_format").str("application/qlog+json-seq");
+        file.key("file_schema")
+            .str("urn:ietf:params:qlog:file:sequential");
+        file.key("serialization_format")
+            .str("application/qlog+json-seq");
         file.key("title").str("tautline");
         file.key("trace").object(|trace| {
             trace.key("event_schemas").array(|schemas| {
@@ -257,7 +276,11 @@ fn header(out: &mut Vec<u8>, info: &ConnectionInfo) {
             });
             trace.key("vantage_point").object(|vantage| {
                 vantage.key("name").str("tautline");
-                vantage.key("type").str(if info.side.is_client() { "client" } else { "server" });
+                vantage.key("type").str(if info.side.is_client() {
+                    "client"
+                } else {
+                    "server"
+                });
             });
         });
     });
