@@ -1,0 +1,274 @@
+//! Streams as `h3` wants to see them.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h3::{
+    error::Code,
+    quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
+};
+use tautline::Side;
+use tokio::io::AsyncWrite;
+
+use crate::{
+    connection::Priorities,
+    error,
+    watch::{Noticed, Watch},
+};
+
+/// The sending half of a request, or a unidirectional stream.
+///
+/// **Drop:** a request or response that was not finished is reset with H3_REQUEST_CANCELLED, so
+/// that the peer does not take a part for the whole.
+pub struct SendStream<B> {
+    stream: tautline::SendStream,
+    writing: Option<WriteBuf<B>>,
+    reset_on_drop: bool,
+}
+
+/// The receiving half of a request, or a unidirectional stream.
+///
+/// **Drop:** what was not read is stopped with H3_REQUEST_CANCELLED by a client and with
+/// H3_NO_ERROR by a server, which may well answer a request without reading it all.
+#[derive(Debug)]
+pub struct RecvStream {
+    stream: tautline::RecvStream,
+    watch: Watch,
+    priorities: Priorities,
+}
+
+/// A request stream.
+#[derive(Debug)]
+pub struct BidiStream<B> {
+    send: SendStream<B>,
+    recv: RecvStream,
+}
+
+/// The same number in `h3`'s type.
+fn number(id: tautline::StreamId) -> StreamId {
+    // QUIC knows no larger numbers, and `h3` refuses only those.
+    const LARGEST: u64 = (1 << 62) - 1;
+    match StreamId::try_from(id.0 & LARGEST) {
+        Ok(id) => id,
+        Err(_) => unreachable!("below 2^62"),
+    }
+}
+
+impl<B> SendStream<B> {
+    pub(crate) fn unidirectional(stream: tautline::SendStream) -> Self {
+        Self { stream, writing: None, reset_on_drop: false }
+    }
+}
+
+impl<B: Buf> SendStream<B> {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        Pin::new(&mut self.stream).poll_write(cx, data).map_err(error::write)
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        while let Some(mut buf) = self.writing.take() {
+            if !buf.has_remaining() {
+                break;
+            }
+            match self.poll_write(cx, buf.chunk()) {
+                Poll::Ready(Ok(written)) => {
+                    buf.advance(written);
+                    self.writing = Some(buf);
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.writing = Some(buf);
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        if self.writing.is_some() {
+            let error = io::Error::other("send_data before the last data was written");
+            return Err(StreamErrorIncoming::Unknown(Box::new(error)));
+        }
+        self.writing = Some(data.into());
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        ready!(self.poll_ready(cx))?;
+        self.reset_on_drop = false;
+        Poll::Ready(
+            self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))),
+        )
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        self.reset_on_drop = false;
+        // An error means that the stream is over already.
+        let _ = self.stream.reset(reset_code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        number(self.stream.id())
+    }
+}
+
+impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        ready!(quic::SendStream::poll_ready(self, cx))?;
+        let written = ready!(self.poll_write(cx, buf.chunk()))?;
+        buf.advance(written);
+        Poll::Ready(Ok(written))
+    }
+}
+
+impl<B> Drop for SendStream<B> {
+    fn drop(&mut self) {
+        if self.reset_on_drop {
+            let _ = self.stream.reset(Code::H3_REQUEST_CANCELLED.value());
+        }
+    }
+}
+
+impl<B> fmt::Debug for SendStream<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream").field("id", &self.stream.id()).finish_non_exhaustive()
+    }
+}
+
+impl RecvStream {
+    pub(crate) fn unidirectional(stream: tautline::RecvStream, priorities: Priorities) -> Self {
+        Self { stream, watch: Watch::unidirectional(), priorities }
+    }
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let chunk = ready!(self.stream.poll_read_chunk(cx, usize::MAX)).map_err(error::read)?;
+        let Some(chunk) = chunk else { return Poll::Ready(Ok(None)) };
+        let mut too_long = false;
+        let priorities = &self.priorities;
+        self.watch.look(&chunk, |noticed| match noticed {
+            Noticed::TooLong { .. } => too_long = true,
+            Noticed::PriorityUpdate { stream, value } => priorities.update(stream, &value),
+        });
+        if too_long {
+            let quic = priorities.quic();
+            quic.close(Code::H3_EXCESSIVE_LOAD.value(), b"frame too long");
+            let lost = quic.close_reason().unwrap_or(tautline::ConnectionError::LocallyClosed);
+            return Poll::Ready(Err(error::on_stream(lost)));
+        }
+        Poll::Ready(Ok(Some(chunk)))
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        // An error means that the stream is over already.
+        let _ = self.stream.stop(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        number(self.stream.id())
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let code = match self.priorities.quic().side() {
+            Side::Client => Code::H3_REQUEST_CANCELLED,
+            Side::Server => Code::H3_NO_ERROR,
+        };
+        // An error means that it was read to its end, as it should.
+        let _ = self.stream.stop(code.value());
+    }
+}
+
+impl<B> BidiStream<B> {
+    pub(crate) fn new(
+        (send, recv): (tautline::SendStream, tautline::RecvStream),
+        priorities: Priorities,
+    ) -> Self {
+        Self {
+            send: SendStream { stream: send, writing: None, reset_on_drop: true },
+            recv: RecvStream { stream: recv, watch: Watch::request(), priorities },
+        }
+    }
+}
+
+impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
+    type SendStream = SendStream<B>;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (SendStream<B>, RecvStream) {
+        (self.send, self.recv)
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_ready(cx)
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.send.send_data(data)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_finish(cx)
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        self.send.reset(reset_code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.send.send_id()
+    }
+}
+
+impl<B: Buf> quic::SendStreamUnframed<B> for BidiStream<B> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        self.send.poll_send(cx, buf)
+    }
+}
+
+impl<B> quic::RecvStream for BidiStream<B> {
+    type Buf = Bytes;
+
+    fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.recv.poll_data(cx)
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        self.recv.stop_sending(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.recv.recv_id()
+    }
+}
