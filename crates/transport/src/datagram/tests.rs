@@ -7,9 +7,11 @@ use crate::{
 };
 
 fn queue(out: usize, incoming: usize) -> DatagramQueue {
-    let mut config = TransportConfig::default();
-    config.datagram_send_buffer_bytes = out;
-    config.datagram_receive_buffer_bytes = incoming;
+    let config = TransportConfig {
+        datagram_send_buffer_bytes: out,
+        datagram_receive_buffer_bytes: incoming,
+        ..TransportConfig::default()
+    };
     let mut queue = DatagramQueue::new(&config);
     queue.set_peer_limit(65_535);
     queue

@@ -27,7 +27,7 @@ pub(crate) struct Assembler {
     blocks: VecDeque<Option<Box<Block>>>,
     first: u64,
     /// Unordered mode: the numbers of the blocks that hold bytes for the application.
-    pending: Option<Box<BTreeSet<u64>>>,
+    pending: Option<BTreeSet<u64>>,
 }
 
 fn split(offset: u64) -> (u64, usize) {
@@ -259,7 +259,7 @@ impl Assembler {
                 numbers.insert(number);
             }
         }
-        self.pending = Some(Box::new(numbers));
+        self.pending = Some(numbers);
     }
 
     fn take_pending(&mut self, max: usize) -> Option<(u64, Bytes)> {

@@ -67,14 +67,14 @@ impl RangeSet {
         if range.start >= range.end {
             return;
         }
-        if let Some((_, end)) = self.ranges.range_mut(..range.start).next_back() {
-            if *end > range.start {
-                let tail = *end;
-                *end = range.start;
-                if tail > range.end {
-                    self.ranges.insert(range.end, tail);
-                    return;
-                }
+        if let Some((_, end)) = self.ranges.range_mut(..range.start).next_back()
+            && *end > range.start
+        {
+            let tail = *end;
+            *end = range.start;
+            if tail > range.end {
+                self.ranges.insert(range.end, tail);
+                return;
             }
         }
         while let Some((&start, &end)) = self.ranges.range(range.start..range.end).next() {

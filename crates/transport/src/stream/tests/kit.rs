@@ -36,19 +36,20 @@ impl Packet {
 
 /// Small windows, so that every limit is met.
 pub(super) fn small_config() -> TransportConfig {
-    let mut config = TransportConfig::default();
-    config.stream_receive_window = WindowConfig {
-        initial: 2000,
-        max: 8000,
-    };
-    config.connection_receive_window = WindowConfig {
-        initial: 3000,
-        max: 12_000,
-    };
-    config.send_buffer_bytes = 10_000;
-    config.max_concurrent_bidi_streams = 3;
-    config.max_concurrent_uni_streams = 2;
-    config
+    TransportConfig {
+        stream_receive_window: WindowConfig {
+            initial: 2000,
+            max: 8000,
+        },
+        connection_receive_window: WindowConfig {
+            initial: 3000,
+            max: 12_000,
+        },
+        send_buffer_bytes: 10_000,
+        max_concurrent_bidi_streams: 3,
+        max_concurrent_uni_streams: 2,
+        ..TransportConfig::default()
+    }
 }
 
 pub(super) fn limits_of(config: &TransportConfig) -> PeerLimits {

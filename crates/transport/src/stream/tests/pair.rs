@@ -484,14 +484,14 @@ fn bulk_through_small_windows_with_loss() {
                 Op::Write {
                     n: 0,
                     len: 5000,
-                    copy: count % 2 == 0,
+                    copy: count.is_multiple_of(2),
                 },
             );
             for n in 0..4 {
                 pair.run(side, Op::Send { room: 1200 });
                 count += 1;
                 let last = pair.ends(side).0.flying.len().saturating_sub(1);
-                if count % 3 != 0 {
+                if !count.is_multiple_of(3) {
                     pair.run(side, Op::Arrive { n: last });
                     pair.run(side, Op::Ack { n: last });
                 } else if n % 2 == 0 {

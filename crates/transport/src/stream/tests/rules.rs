@@ -765,8 +765,7 @@ fn windows_are_granted_and_tuned() {
 
 #[test]
 fn priorities_order_streams() {
-    let mut config = TransportConfig::default();
-    config.send_buffer_bytes = 1 << 20;
+    let config = TransportConfig::default();
     let mut client = set(Side::Client, &config);
     let ids: Vec<StreamId> = (0..3).map(|_| client.open(Dir::Uni).unwrap()).collect();
     for id in &ids {
