@@ -268,9 +268,14 @@ impl Connection {
         let SessionSource::Server { factory } = &self.handshake.source else {
             return Ok(false);
         };
-        let session = factory
-            .start(self.handshake.version, encoded)
+        // The session belongs to the client's version, as its tickets do; only the keys change.
+        // RFC 9369 s5.
+        let mut session = factory
+            .start(self.handshake.first_version, encoded)
             .map_err(|error| TransportError::internal(error.to_string()))?;
+        if self.handshake.version != self.handshake.first_version {
+            session.use_version(self.handshake.version);
+        }
         self.handshake.session = Some(session);
         Ok(true)
     }

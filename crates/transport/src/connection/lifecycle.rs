@@ -9,6 +9,7 @@ use crate::{
     error::{Code, ConnectionError, TransportError},
     observe,
     time::Instant,
+    tls::Level,
     units::PathId,
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct Lifecycle {
     pub(crate) idle_deadline: Option<Instant>,
     pub(crate) handshake_deadline: Option<Instant>,
     pub(crate) keep_alive_at: Option<Instant>,
+    /// When a server stops to understand late 0-RTT packets. RFC 9001 s4.9.3.
+    pub(crate) zero_rtt_until: Option<Instant>,
     /// An ack-eliciting packet was sent since the last one was received. RFC 9000 s10.1.
     pub(crate) sent_since_received: bool,
 }
@@ -69,6 +72,7 @@ impl Lifecycle {
             idle_deadline: idle.map(|idle| now + idle),
             handshake_deadline: Some(now + handshake),
             keep_alive_at: None,
+            zero_rtt_until: None,
             sent_since_received: false,
         }
     }
@@ -237,6 +241,9 @@ impl Connection {
             keys.on_handshake_confirmed();
         }
         self.refresh_key_retention();
+        if self.keys.zero_rtt.is_some() {
+            self.life.zero_rtt_until = Some(now + 3 * self.largest_pto());
+        }
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.push(Event::HandshakeConfirmed);
         let peer_limit = self.peer.max_udp_payload_size;
@@ -257,6 +264,7 @@ impl Connection {
                 self.life.idle_deadline,
                 self.life.handshake_deadline,
                 self.life.keep_alive_at,
+                self.life.zero_rtt_until,
             ]
             .into_iter()
             .flatten()
@@ -290,6 +298,11 @@ impl Connection {
         if reached(self.life.handshake_deadline) {
             self.die(now, ConnectionError::HandshakeTimeout);
             return false;
+        }
+        if reached(self.life.zero_rtt_until) {
+            self.life.zero_rtt_until = None;
+            self.keys.zero_rtt = None;
+            self.observer.emit(now, || observe::Event::KeysDiscarded(Level::ZeroRtt));
         }
         if reached(self.life.keep_alive_at) {
             self.ping();

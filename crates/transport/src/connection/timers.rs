@@ -74,6 +74,9 @@ impl Connection {
                 continue;
             };
             self.on_path_timeout(now, id);
+            if let Some(path) = self.paths.get_mut(id) {
+                path.space.received.on_timeout(now);
+            }
             if self.loss_timer(id).is_some_and(|at| now >= at) {
                 self.on_loss_timeout(now, id);
             }

@@ -242,7 +242,7 @@ impl Connection {
         if probing && id == PathId::ZERO || path.pending.probes > 0 {
             return Permit::Full;
         }
-        if !path.recovery.can_send(mtu as u64) {
+        if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
             return Permit::AcksOnly;
         }
         if self.config.pacing && !batching {
@@ -508,6 +508,14 @@ impl Connection {
                     path.pending.immediate_ack = false;
                 }
             }
+        }
+        if level == Level::OneRtt
+            && !writer.is_empty()
+            && !writer.flags().ack_eliciting
+            && self.paths.get(id).is_some_and(|path| path.space.should_elicit_ack())
+        {
+            // A pure receiver must hear now and then which of its ACKs arrived. RFC 9000 s13.2.4.
+            writer.push(&Frame::Ping);
         }
         if writer.is_empty() {
             builder.abort(open);
