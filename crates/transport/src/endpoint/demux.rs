@@ -5,10 +5,11 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 use bytes::BytesMut;
 
 use super::{
-    ConnectionEvent, ConnectionHandle, DatagramEvent, DatagramMeta, EndpointEvent, Incoming,
-    TokenError, TokenFault, TokenSealer, Transmit, ValidToken,
+    ConnectionEvent, ConnectionHandle, DatagramEvent, DatagramMeta, EndpointEvent, TokenSealer,
+    Transmit,
     cids::CidMaker,
     incoming::PendingTable,
+    initial::{Admission, Initial, MIN_INITIAL_DATAGRAM},
     limiter::Limiter,
     replay::ReplayFilter,
     routes::{Route, Routes},
@@ -17,20 +18,14 @@ use super::{
 };
 use crate::{
     config::{EndpointConfig, ServerConfig},
-    error::Code,
     observe::{Abuse, DropReason, Event, Observer, PacketKind},
     path::IssuedConnectionId,
     rng::Rng,
     time::Instant,
-    tls::Keys,
-    units::{PathId, Side},
-    wire::{ConnectionId, Header, ResetToken, Version, has_fixed_bit, parse_header},
+    units::PathId,
+    wire::{ConnectionId, Header, ResetToken, parse_header},
 };
 
-/// Smallest datagram that carries a client's Initial. RFC 9000 s14.1.
-const MIN_INITIAL_DATAGRAM: usize = 1200;
-/// Shortest destination ID of a client's first Initial. RFC 9000 s7.2.
-const MIN_INITIAL_DCID_LEN: usize = 8;
 /// NEW_TOKEN tokens remembered as used, per generation of the filter.
 const REMEMBERED_TOKENS: usize = 32_768;
 
@@ -49,43 +44,18 @@ pub struct Endpoint {
     pub(super) pending: PendingTable,
     pub(super) limiter: Limiter,
     pub(super) observer: Observer,
-    replay: ReplayFilter,
+    pub(super) replay: ReplayFilter,
     /// Copies of Initials under test.
-    scratch: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
 }
 
 /// What becomes of a datagram; [`DatagramEvent`] before the bytes change hands.
-enum Verdict {
+pub(super) enum Verdict {
     Connection(ConnectionHandle),
     Admit(Admission),
     Transmit(Transmit),
     Buffered,
     Dropped(DropReason),
-}
-
-/// A client's first Initial that passed every check but the application's.
-#[derive(Clone, Copy)]
-struct Admission {
-    initial: Initial,
-    address: AddressProof,
-}
-
-/// The header of a client's first Initial.
-#[derive(Clone, Copy)]
-struct Initial {
-    version: Version,
-    dcid: ConnectionId,
-    scid: ConnectionId,
-    pn_offset: usize,
-    packet_len: usize,
-}
-
-/// What a client's token proves.
-#[derive(Clone, Copy)]
-struct AddressProof {
-    original_dcid: ConnectionId,
-    retry_scid: Option<ConnectionId>,
-    validated: bool,
 }
 
 impl Endpoint {
@@ -354,7 +324,7 @@ impl Endpoint {
         clippy::too_many_arguments,
         reason = "the parts of one unparsed header"
     )]
-    fn on_unknown_version(
+    pub(super) fn on_unknown_version(
         &mut self,
         now: Instant,
         meta: &DatagramMeta,
@@ -414,253 +384,12 @@ impl Endpoint {
         }
     }
 
-    /// A client's first Initial. RFC 9000 s5.2.2, s8.1.
-    fn on_new_initial(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        initial: Initial,
-        token: &[u8],
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Verdict {
-        let Some(server) = self.server.clone() else {
-            return Verdict::Dropped(DropReason::NotListening);
-        };
-        let Initial {
-            version,
-            dcid,
-            scid,
-            pn_offset,
-            packet_len,
-        } = initial;
-        if !self.config.versions.contains(&version) {
-            let (dcid, scid) = (dcid.as_slice(), scid.as_slice());
-            return self.on_unknown_version(now, meta, version.0, dcid, scid, data.len(), out);
-        }
-        if data.len() < MIN_INITIAL_DATAGRAM {
-            return self.abuse(now, Abuse::ShortInitial, DropReason::TooSmall);
-        }
-        if dcid.len() < MIN_INITIAL_DCID_LEN {
-            return self.abuse(now, Abuse::ShortConnectionId, DropReason::BadConnectionId);
-        }
-        // A client that never met us has not seen that we let it grease the QUIC bit.
-        if !data.first().is_some_and(|first| has_fixed_bit(*first)) {
-            return self.abuse(now, Abuse::MalformedHeader, DropReason::Malformed);
-        }
-        let keys = server.tls.initial_keys(version, &dcid, Side::Server);
-        let scratch = &mut self.scratch;
-        if !stateless::initial_is_authentic(&keys, data, pn_offset, packet_len, scratch) {
-            return self.abuse(
-                now,
-                Abuse::UndecryptablePacket,
-                DropReason::DecryptionFailure,
-            );
-        }
-        let address = match self.check_token(now, meta, token, &dcid, &server) {
-            Ok(proof) => proof,
-            Err(_) => {
-                let reason = "Retry token";
-                return self.close_initial(
-                    now,
-                    meta,
-                    &initial,
-                    &keys,
-                    Code::INVALID_TOKEN,
-                    reason,
-                    out,
-                );
-            }
-        };
-        self.discard_stale(now);
-        if self.table.len() + self.pending.len() >= server.max_connections {
-            self.observer.emit(now, || Event::Abuse {
-                kind: Abuse::TooManyConnections,
-            });
-            let code = Code::CONNECTION_REFUSED;
-            return self.close_initial(now, meta, &initial, &keys, code, "server is full", out);
-        }
-        if self.table.incoming() + self.pending.len() >= server.max_incoming {
-            self.observer.emit(now, || Event::Abuse {
-                kind: Abuse::HandshakeFlood,
-            });
-            if !address.validated {
-                let len = self.write_retry(now, meta, version, &scid, &dcid, out);
-                return self.respond(now, meta, PacketKind::Retry, len);
-            }
-            // Even where every client must do a Retry, one that did has a place to wait.
-            if self.pending.len() >= server.max_incoming.max(1) {
-                return Verdict::Dropped(DropReason::Overload);
-            }
-        }
-        Verdict::Admit(Admission { initial, address })
-    }
-
-    /// What the token of a first Initial proves. Only a bad Retry token is an error; any other
-    /// bad token counts as none. RFC 9000 s8.1.3.
-    fn check_token(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        token: &[u8],
-        dcid: &ConnectionId,
-        server: &ServerConfig,
-    ) -> Result<AddressProof, TokenError> {
-        let unproven = AddressProof {
-            original_dcid: *dcid,
-            retry_scid: None,
-            validated: false,
-        };
-        if token.is_empty() {
-            return Ok(unproven);
-        }
-        let remote = meta.four_tuple.remote;
-        let opened = self
-            .sealer
-            .open(now, token, remote, dcid, server)
-            .and_then(|token| {
-                if let ValidToken::Validation { id, issued } = token
-                    && !self.replay.first_use(id, issued)
-                {
-                    return Err(TokenError {
-                        was_retry: false,
-                        fault: TokenFault::Replayed,
-                    });
-                }
-                Ok(token)
-            });
-        match opened {
-            Ok(ValidToken::Retry {
-                original_dcid,
-                retry_scid,
-            }) => Ok(AddressProof {
-                original_dcid,
-                retry_scid: Some(retry_scid),
-                validated: true,
-            }),
-            Ok(ValidToken::Validation { .. }) => Ok(AddressProof {
-                validated: true,
-                ..unproven
-            }),
-            Err(error) => {
-                let kind = match error.fault {
-                    TokenFault::Expired => Abuse::TokenExpired,
-                    TokenFault::Replayed => Abuse::TokenReplayed,
-                    _ => Abuse::TokenForged,
-                };
-                self.observer.emit(now, || Event::Abuse { kind });
-                if error.was_retry {
-                    Err(error)
-                } else {
-                    Ok(unproven)
-                }
-            }
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one packet's worth of fields")]
-    fn close_initial(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        initial: &Initial,
-        keys: &Keys,
-        code: Code,
-        reason: &'static str,
-        out: &mut Vec<u8>,
-    ) -> Verdict {
-        if !self.limiter.take(now) {
-            return self.abuse(now, Abuse::StatelessFlood, DropReason::Overload);
-        }
-        let ours = self.cids.for_retry(&mut self.rng);
-        let Initial { version, scid, .. } = initial;
-        match stateless::initial_close(out, keys, *version, scid, &ours, code, reason) {
-            Some(len) => self.respond(now, meta, PacketKind::Initial, len),
-            None => Verdict::Dropped(DropReason::General),
-        }
-    }
-
-    /// Appends a Retry packet to `out` and returns its length.
-    pub(super) fn write_retry(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        version: Version,
-        client_scid: &ConnectionId,
-        original_dcid: &ConnectionId,
-        out: &mut Vec<u8>,
-    ) -> usize {
-        let rng = &mut self.rng;
-        let retry_scid = self.cids.for_retry(rng);
-        let remote = meta.four_tuple.remote;
-        let token = self
-            .sealer
-            .seal_retry(now, remote, original_dcid, &retry_scid, rng);
-        stateless::retry(
-            out,
-            version,
-            client_scid,
-            &retry_scid,
-            original_dcid,
-            &token,
-            rng,
-        )
-    }
-
-    fn admit(
-        &mut self,
-        now: Instant,
-        meta: DatagramMeta,
-        data: &[u8],
-        admission: Admission,
-    ) -> Incoming {
-        let Admission { initial, address } = admission;
-        let Initial {
-            version,
-            dcid,
-            scid,
-            ..
-        } = initial;
-        let remote = meta.four_tuple.remote;
-        let (id, alive) = self.pending.insert(now, dcid, remote, data.len());
-        self.routes.insert_initial(dcid, Route::Incoming(id));
-        let (four_tuple, validated) = (meta.four_tuple, address.validated);
-        self.observer.emit(now, || Event::IncomingConnection {
-            four_tuple,
-            dcid,
-            validated,
-        });
-        Incoming {
-            id,
-            alive,
-            meta,
-            // A copy, because the datagram may pin a large receive buffer while undecided.
-            data: BytesMut::from(data),
-            version,
-            dcid,
-            scid,
-            original_dcid: address.original_dcid,
-            retry_scid: address.retry_scid,
-            validated,
-        }
-    }
-
-    /// Forgets a few attempts that nobody will decide about.
-    fn discard_stale(&mut self, now: Instant) {
-        for _ in 0..4 {
-            let Some((id, stale)) = self.pending.pop_stale(now) else {
-                return;
-            };
-            self.routes.remove_initial(&stale.dcid, Route::Incoming(id));
-        }
-    }
-
-    fn abuse(&mut self, now: Instant, kind: Abuse, reason: DropReason) -> Verdict {
+    pub(super) fn abuse(&mut self, now: Instant, kind: Abuse, reason: DropReason) -> Verdict {
         self.observer.emit(now, || Event::Abuse { kind });
         Verdict::Dropped(reason)
     }
 
-    fn respond(
+    pub(super) fn respond(
         &mut self,
         now: Instant,
         meta: &DatagramMeta,

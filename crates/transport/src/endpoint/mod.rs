@@ -17,6 +17,7 @@ mod accept;
 mod cids;
 mod demux;
 mod incoming;
+mod initial;
 mod limiter;
 mod replay;
 mod routes;

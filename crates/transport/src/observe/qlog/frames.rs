@@ -3,7 +3,7 @@
 //! Frames that the schema does not know bear the names of their RFC or draft, and a `path_id`
 //! where they have one.
 
-use super::{Json, events::error_name};
+use super::{Json, values::error_name};
 use crate::{
     error::Code,
     observe::Event,

@@ -13,6 +13,7 @@ mod frames;
 mod json;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::{fmt, io::Write, sync::Arc};
 
