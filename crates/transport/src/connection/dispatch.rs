@@ -12,7 +12,7 @@ use crate::{
     error::TransportError,
     recovery::AckContext,
     space::SpaceKind,
-    tls::Level,
+    tls::{Level, OneRttKeys},
     units::PathId,
     wire::{Ack, Frame, MAX_VARINT},
 };
@@ -170,6 +170,8 @@ impl Connection {
                 && self.side().is_client()
                 && received.level == Level::OneRtt
                 && !self.is_handshaking()
+                // Not one of 0-RTT packets, which share the packet number space.
+                && self.keys.one_rtt.as_ref().is_some_and(OneRttKeys::is_acknowledged)
             {
                 self.on_handshake_confirmed(now);
             }

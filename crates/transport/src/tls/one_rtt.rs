@@ -439,6 +439,11 @@ impl OneRttKeys {
         Ok(())
     }
 
+    /// Whether the peer acknowledged a packet that these keys, in their present phase, protected.
+    pub fn is_acknowledged(&self) -> bool {
+        self.phase_confirmed || self.phase > 0
+    }
+
     /// When old keys must go, if any are kept.
     pub fn timer(&self) -> Option<Instant> {
         self.previous.as_ref().and_then(|previous| previous.drop_at)
