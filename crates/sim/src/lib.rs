@@ -73,6 +73,8 @@ mod node;
 pub mod quic;
 pub mod rule;
 mod text;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod world;
 
 pub use link::{

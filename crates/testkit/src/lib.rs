@@ -4,4 +4,6 @@ pub mod apps;
 pub mod fuzz;
 pub mod null_tls;
 pub mod pair;
-pub mod tls;
+pub mod trace;
+
+pub use tautline_sim::tls;

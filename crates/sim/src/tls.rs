@@ -5,9 +5,9 @@
 //! same handshake in any process; stock rustls cannot do that.
 //! Owns: [`provider`], [`Identity`], [`VirtualClock`], ready-made configurations ([`client`],
 //! [`server`]) and [`handshake`], which runs two sessions against each other in memory.
-//! Does not own: the protocol; these are plain rustls configurations. Never use outside tests:
-//! every secret here is predictable.
-//! Called by: tests, the simulator's worlds, benches.
+//! Does not own: the protocol; these are plain rustls configurations. Never use on a real network:
+//! every secret here is predictable. That is why it stands behind the feature `tls`, off by default.
+//! Called by: tests, the simulator's worlds, benches, `tautline demo`.
 
 use std::{
     fmt,
