@@ -491,7 +491,11 @@ impl Connection {
                     self.crypto.data.write(&mut writer);
                 }
                 self.streams.write_control(&mut writer);
-                self.datagrams.write(&mut writer);
+                if level == Level::OneRtt && open.is_first() {
+                    self.datagrams.write(&mut writer);
+                } else {
+                    self.datagrams.write_what_fits(&mut writer);
+                }
                 self.streams.write_data(&mut writer);
                 let path = self.paths.get_mut(id)?;
                 let owed = level == Level::OneRtt && (path.pending.probes > 0 || path.pending.ping);
@@ -612,7 +616,8 @@ impl Connection {
         };
         closing.pending = false;
         let reason = closing.reason.clone();
-        let id = self.paths.id_at(0)?;
+        // Any path will do; the one that may say most is the surest. RFC 10069 s3.5.
+        let id = self.paths.iter().max_by_key(|path| path.network.amplification.budget())?.id;
         let path = self.paths.get(id)?;
         let four_tuple = path.network.four_tuple();
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
