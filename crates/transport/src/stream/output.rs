@@ -304,7 +304,7 @@ impl StreamSet {
             segment.len
         };
         if sendable == 0 && segment.len > 0 {
-            // Retransmissions of other streams need no credit.
+            // It waits for MAX_DATA; retransmissions of other streams need no credit.
             self.refresh(id);
             return true;
         }
@@ -334,9 +334,6 @@ impl StreamSet {
         if demand != Demand::Now {
             self.on_run_sent(id, held_back);
         }
-        if credit == used && (used > 0 || demand != Demand::Now) {
-            self.park_all();
-        }
         true
     }
 
@@ -350,20 +347,6 @@ impl StreamSet {
         let send = self.table.get(id).and_then(|stream| stream.send.as_ref());
         if send.is_some_and(SendHalf::owes_first_reset) {
             self.owe(id, due::RESET);
-        }
-    }
-
-    /// The connection's credit is used up: streams at the head of the schedule that need credit
-    /// step aside, so that [`StreamSet::has_data`] tells the truth.
-    fn park_all(&mut self) {
-        for _ in 0..self.ready {
-            let Some(id) = self.scheduler.next() else {
-                return;
-            };
-            self.refresh(id);
-            if self.table.get(id).is_some_and(|stream| stream.ready) {
-                return;
-            }
         }
     }
 

@@ -612,6 +612,32 @@ fn connection_limit_blocks_new_data_only() {
 }
 
 #[test]
+fn used_up_credit_leaves_nothing_to_send() {
+    let mut client = set(Side::Client, &small_config());
+    for dir in [Dir::Uni, Dir::Uni, Dir::Bi, Dir::Bi] {
+        let id = client.open(dir).unwrap();
+        client.write(id, &[1; 1500]).unwrap();
+    }
+    while client.credit.available() > 0 {
+        packet(&mut client, 1200).unwrap();
+    }
+    assert!(!client.has_data());
+}
+
+#[test]
+fn lost_stop_sending_is_sent_again() {
+    let mut server = server();
+    let id = client_uni(0);
+    stream_frame(&mut server, id, 0, &[1; 10], false).unwrap();
+    server.stop(id, 9).unwrap();
+    for _ in 0..3 {
+        let sent = packets(&mut server);
+        assert_eq!(sent[0].frames(), [Frame::StopSending { id, code: 9 }]);
+        server.on_lost(sent[0].tokens[0]);
+    }
+}
+
+#[test]
 fn retransmissions_come_before_new_data() {
     let mut client = client();
     let id = client.open(Dir::Uni).unwrap();
