@@ -347,6 +347,12 @@ impl Connection {
         self.keys.one_rtt.as_ref().map_or(0, |keys| keys.phase())
     }
 
+    /// The paths, for tests that open one by hand.
+    #[cfg(test)]
+    pub(crate) fn paths_mut(&mut self) -> &mut PathSet {
+        &mut self.paths
+    }
+
     /// The endpoint's answer to a request.
     pub fn handle_endpoint_event(&mut self, event: ConnectionEvent) {
         match event {

@@ -571,7 +571,11 @@ impl Connection {
         let mut summary = FrameSummary::default();
         let mut reader = Reader::new(&payload);
         while !reader.is_empty() {
-            let frame = Frame::decode(&mut reader)?;
+            let here = reader.peek_rest();
+            let frame = Frame::decode(&mut reader).map_err(|error| {
+                let frame_type = Reader::new(here).varint().unwrap_or(0);
+                blame(TransportError::from(error), frame_type)
+            })?;
             let row = frame.row();
             let frame_type = frame.frame_type();
             if !row.allowed.contains(packet_type) {

@@ -35,10 +35,10 @@ impl Connection {
         next
     }
 
-    fn timer_context(&self) -> TimerContext {
+    fn timer_context(&self, id: PathId) -> TimerContext {
         let blocked = self
             .paths
-            .get(PathId::ZERO)
+            .get(id)
             .is_some_and(|path| path.network.amplification.budget() < 48);
         TimerContext {
             handshake_confirmed: self.life.confirmed,
@@ -50,7 +50,7 @@ impl Connection {
     }
 
     fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
-        let mut context = self.timer_context();
+        let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let path = self.paths.get_mut(id)?;
         if let Some(requested) = path.ack_frequency.requested_delay {
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     fn on_loss_timeout(&mut self, now: Instant, id: PathId) {
-        let mut context = self.timer_context();
+        let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let Some(path) = self.paths.get_mut(id) else {
             return;

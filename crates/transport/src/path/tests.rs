@@ -1,1 +1,318 @@
-//! Paths by hand.
+//! A second path, opened by hand: shows that per-path state really is per path.
+
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{IssuedConnectionId, Path};
+use crate::{
+    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig},
+    connection::{Connection, Event},
+    endpoint::{ConnectionHandle, DatagramEvent, DatagramMeta, Endpoint},
+    error::ConnectionError,
+    rng::Rng,
+    stream::ReadOutcome,
+    time::Instant,
+    tls::{RustlsClient, RustlsServer},
+    units::{Dir, FourTuple, PathId, StreamId},
+    wire::{ConnectionId, ResetToken},
+};
+
+const THIRD: PathId = PathId(3);
+const DELAY: Duration = Duration::from_millis(20);
+
+fn address(host: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host], port))
+}
+
+struct InFlight {
+    at: Instant,
+    to_server: bool,
+    four_tuple: FourTuple,
+    data: Vec<u8>,
+}
+
+/// Two endpoints with one connection between them, and a wire of constant delay.
+struct Wire {
+    now: Instant,
+    client_endpoint: Endpoint,
+    server_endpoint: Endpoint,
+    client: Connection,
+    client_handle: ConnectionHandle,
+    server: Option<(ConnectionHandle, Connection)>,
+    wire: VecDeque<InFlight>,
+    /// Datagrams from the server on path 3's addresses, and which of them to drop.
+    third_path_datagrams: usize,
+    drop_third: fn(usize) -> bool,
+}
+
+impl Wire {
+    fn new(config: TransportConfig) -> Self {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params =
+            rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("parameters");
+        let cert = params.self_signed(&key).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![cert.der().clone()],
+                rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+            )
+            .expect("a server");
+        tls.alpn_protocols = vec![b"test".to_vec()];
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(cert.der().clone()).expect("a root");
+        let mut client_tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client_tls.alpn_protocols = vec![b"test".to_vec()];
+
+        let transport = Arc::new(config);
+        let mut server_config =
+            ServerConfig::new(Arc::new(RustlsServer::new(tls).expect("a server")));
+        server_config.transport = Arc::clone(&transport);
+        let mut client_config =
+            ClientConfig::new(Arc::new(RustlsClient::new(client_tls).expect("a client")));
+        client_config.transport = transport;
+        let endpoint = Arc::new(EndpointConfig::default());
+        let server_config = Some(Arc::new(server_config));
+        let server_endpoint =
+            Endpoint::new(Arc::clone(&endpoint), server_config, Rng::from_u64(1));
+        let mut client_endpoint = Endpoint::new(endpoint, None, Rng::from_u64(2));
+        let four_tuple = FourTuple { local: address(1, 1000), remote: address(2, 443) };
+        let (client_handle, client) = client_endpoint
+            .connect(Instant::ZERO, client_config, four_tuple, "localhost")
+            .expect("a connection");
+        Self {
+            now: Instant::ZERO,
+            client_endpoint,
+            server_endpoint,
+            client,
+            client_handle,
+            server: None,
+            wire: VecDeque::new(),
+            third_path_datagrams: 0,
+            drop_third: |_| false,
+        }
+    }
+
+    fn server(&mut self) -> &mut Connection {
+        &mut self.server.as_mut().expect("an accepted connection").1
+    }
+
+    fn collect(&mut self) {
+        let mut buf = vec![0; 65_535];
+        loop {
+            while let Some(event) = self.client.poll_endpoint_event() {
+                let handle = self.client_handle;
+                if let Some(answer) = self.client_endpoint.handle_connection_event(handle, event) {
+                    self.client.handle_endpoint_event(answer);
+                }
+            }
+            if let Some((handle, server)) = &mut self.server {
+                while let Some(event) = server.poll_endpoint_event() {
+                    let answer = self.server_endpoint.handle_connection_event(*handle, event);
+                    if let Some(answer) = answer {
+                        server.handle_endpoint_event(answer);
+                    }
+                }
+            }
+            let from_client = self.client.poll_transmit(self.now, &mut buf, 10);
+            let to_server = from_client.is_some();
+            let transmit = from_client.or_else(|| {
+                let (_, server) = self.server.as_mut()?;
+                server.poll_transmit(self.now, &mut buf, 10)
+            });
+            let Some(transmit) = transmit else { break };
+            let size = transmit.segment_size.unwrap_or(transmit.len);
+            for data in buf[..transmit.len].chunks(size) {
+                let FourTuple { local, remote } = transmit.four_tuple;
+                let four_tuple = FourTuple { local: remote, remote: local };
+                if !to_server && local.port() == 1443 {
+                    self.third_path_datagrams += 1;
+                    if (self.drop_third)(self.third_path_datagrams) {
+                        continue;
+                    }
+                }
+                let at = self.now + DELAY;
+                self.wire.push_back(InFlight { at, to_server, four_tuple, data: data.to_vec() });
+            }
+        }
+    }
+
+    fn deliver(&mut self, datagram: InFlight) {
+        let meta = DatagramMeta { four_tuple: datagram.four_tuple, ecn: Default::default() };
+        let data = BytesMut::from(&datagram.data[..]);
+        if !datagram.to_server {
+            self.client.handle_datagram(self.now, meta, data);
+            return;
+        }
+        let known = self.server.as_mut().filter(|_| datagram.four_tuple.local.port() == 1443);
+        if let Some((_, server)) = known {
+            // The endpoint does not know hand-made connection IDs.
+            server.handle_datagram(self.now, meta, data);
+            return;
+        }
+        let mut out = Vec::new();
+        match self.server_endpoint.handle_datagram(self.now, meta, data, &mut out) {
+            DatagramEvent::Connection(_, data) => {
+                if let Some((_, server)) = &mut self.server {
+                    server.handle_datagram(self.now, meta, data);
+                }
+            }
+            DatagramEvent::Incoming(incoming) => {
+                let accepted = self.server_endpoint.accept(self.now, incoming, None);
+                self.server = Some(accepted.expect("accepted"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs until `done` or 60 simulated seconds have passed.
+    fn run(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        let limit = self.now + Duration::from_secs(60);
+        while self.now < limit {
+            self.collect();
+            if done(self) {
+                return;
+            }
+            let next_datagram = self.wire.front().map(|datagram| datagram.at);
+            let server_timer = self.server.as_mut().and_then(|(_, server)| server.poll_timeout());
+            let next = [next_datagram, self.client.poll_timeout(), server_timer];
+            let Some(next) = next.into_iter().flatten().min() else { return };
+            self.now = self.now.max(next);
+            while let Some(datagram) = self.wire.pop_front() {
+                if datagram.at > self.now {
+                    self.wire.push_front(datagram);
+                    break;
+                }
+                self.deliver(datagram);
+            }
+            self.client.handle_timeout(self.now);
+            if let Some((_, server)) = &mut self.server {
+                server.handle_timeout(self.now);
+            }
+        }
+        panic!("not done after a simulated minute");
+    }
+
+    /// Opens path 3 at both ends, and takes path 0 out of use.
+    fn open_third_path(&mut self) {
+        let client_cid = ConnectionId::new(&[0xc3; 8]).expect("an ID");
+        let server_cid = ConnectionId::new(&[0x53; 8]).expect("an ID");
+        let (client_addr, server_addr) = (address(1, 2000), address(2, 1443));
+        let now = self.now;
+        let mut open = |connection: &mut Connection, local, remote, local_cid, remote_cid| {
+            let four_tuple = FourTuple { local, remote };
+            let config = Arc::new(TransportConfig::default());
+            let mut rng = Rng::from_u64(3);
+            let mut path = Path::new(THIRD, now, four_tuple, remote_cid, &config, &mut rng);
+            path.local_cids.issue(IssuedConnectionId {
+                sequence: 0,
+                cid: local_cid,
+                token: ResetToken([9; 16]),
+            });
+            path.local_cids.pop_unsent();
+            path.network.amplification.set_validated();
+            assert!(connection.paths_mut().insert(path), "path 3 is new");
+            let zero = connection.paths_mut().get_mut(PathId::ZERO).expect("path 0");
+            // Unvalidated and with nothing received: it may not send a byte.
+            zero.network = super::NetworkPath::new(zero.network.four_tuple());
+        };
+        open(&mut self.client, client_addr, server_addr, client_cid, server_cid);
+        let server = &mut self.server.as_mut().expect("accepted").1;
+        open(server, server_addr, client_addr, server_cid, client_cid);
+    }
+
+    fn established(config: TransportConfig) -> Self {
+        let mut wire = Self::new(config);
+        wire.run(|wire| {
+            let mut confirmed = false;
+            while let Some(event) = wire.client.poll_event() {
+                confirmed |= event == Event::HandshakeConfirmed;
+            }
+            confirmed
+        });
+        // Let what the handshake left behind (connection IDs, tokens, probes) settle.
+        let settled = wire.now + Duration::from_secs(1);
+        wire.client.ping();
+        wire.run(|wire| wire.now > settled || wire.wire.is_empty());
+        wire
+    }
+}
+
+/// The server sends `len` bytes; the client takes them in order.
+fn transfer(wire: &mut Wire, len: usize) -> StreamId {
+    let id = wire.server().open_stream(Dir::Uni).expect("a stream");
+    let data: Bytes = (0..len).map(|index| (index % 251) as u8).collect();
+    let mut rest = data.clone();
+    let mut received = Vec::new();
+    wire.run(|wire| {
+        if !rest.is_empty() {
+            wire.server().write_bytes(id, &mut rest).expect("written");
+            if rest.is_empty() {
+                wire.server().finish(id).expect("finished");
+            }
+        }
+        let _ = wire.client.accept_stream(Dir::Uni);
+        loop {
+            match wire.client.read(id, usize::MAX) {
+                Ok(ReadOutcome::Chunk(chunk)) => received.extend_from_slice(&chunk),
+                Ok(ReadOutcome::Finished) => return true,
+                _ => return false,
+            }
+        }
+    });
+    assert_eq!(received, data);
+    id
+}
+
+#[test]
+fn third_path_carries_data() {
+    let mut wire = Wire::established(TransportConfig::default());
+    wire.open_third_path();
+    let sent_on_zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
+    transfer(&mut wire, 300_000);
+    let stats = wire.server().path_stats(THIRD).expect("path 3");
+    assert!(stats.recovery.bytes_sent >= 300_000, "{stats:?}");
+    assert!(stats.recovery.packets_acked > 100, "acknowledged by PATH_ACK: {stats:?}");
+    assert!(stats.rtt >= 2 * DELAY && stats.rtt < 3 * DELAY, "its own RTT: {stats:?}");
+    let zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
+    assert_eq!(zero.packets_sent, sent_on_zero.packets_sent, "path 0 stayed silent");
+}
+
+#[test]
+fn third_path_recovers_losses() {
+    let mut wire = Wire::established(TransportConfig::default());
+    wire.open_third_path();
+    wire.drop_third = |index| index % 10 == 3;
+    transfer(&mut wire, 300_000);
+    let stats = wire.server().path_stats(THIRD).expect("path 3").recovery;
+    assert!(stats.packets_lost >= 15, "{stats:?}");
+    let zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
+    assert_eq!(zero.packets_lost, 0, "losses belong to path 3 alone");
+}
+
+#[test]
+fn third_path_carries_the_close() {
+    let mut wire = Wire::established(TransportConfig::default());
+    wire.open_third_path();
+    let now = wire.now;
+    wire.server().close(now, 77, Bytes::from_static(b"enough"));
+    let mut lost = None;
+    wire.run(|wire| {
+        while let Some(event) = wire.client.poll_event() {
+            if let Event::Lost(error) = event {
+                lost = Some(error);
+            }
+        }
+        lost.is_some()
+    });
+    let reason = Bytes::from_static(b"enough");
+    assert_eq!(lost, Some(ConnectionError::PeerApplication { code: 77, reason }));
+}
