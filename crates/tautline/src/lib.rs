@@ -95,3 +95,8 @@ pub use error::{
 };
 pub use socket::SocketBuffers;
 pub use stream::{ReadChunk, RecvStream, SendStream};
+
+/// The README's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeDoctest;
