@@ -178,7 +178,7 @@ impl Connection {
     }
 
     /// Bytes of an application datagram that fill a packet on path 0.
-    fn datagram_room(&self) -> usize {
+    pub(crate) fn datagram_room(&self) -> usize {
         let Some(path) = self.paths.get(PathId::ZERO) else {
             return 0;
         };

@@ -49,11 +49,6 @@ pub(crate) struct OpenPacket {
 }
 
 impl OpenPacket {
-    /// Whether no other packet stands before it in the datagram.
-    pub(crate) fn is_first(&self) -> bool {
-        self.header_start == 0
-    }
-
     /// Takes over what the writer recorded.
     pub(crate) fn finish(&mut self, writer: &PacketWriter<'_>) {
         self.payload_len = writer.len();

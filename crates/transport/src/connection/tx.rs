@@ -75,6 +75,10 @@ impl Connection {
     }
 
     fn transmit(&mut self, now: Instant, buf: &mut [u8], max_segments: usize) -> Option<Transmit> {
+        if self.datagrams.has_frames() {
+            let room = self.datagram_room();
+            self.datagrams.drop_oversized(room);
+        }
         for index in 0..self.paths.len() {
             let Some(id) = self.paths.id_at(index) else {
                 continue;
@@ -491,11 +495,7 @@ impl Connection {
                     self.crypto.data.write(&mut writer);
                 }
                 self.streams.write_control(&mut writer);
-                if level == Level::OneRtt && open.is_first() {
-                    self.datagrams.write(&mut writer);
-                } else {
-                    self.datagrams.write_what_fits(&mut writer);
-                }
+                self.datagrams.write(&mut writer);
                 self.streams.write_data(&mut writer);
                 let path = self.paths.get_mut(id)?;
                 let owed = level == Level::OneRtt && (path.pending.probes > 0 || path.pending.ping);

@@ -211,37 +211,24 @@ impl DatagramQueue {
         !self.incoming.is_empty()
     }
 
-    /// Writes waiting datagrams, oldest first, until one does not fit. One that does not even fit
-    /// an empty packet (the path's MTU shrank) is dropped: call this for packets only that have a
-    /// whole UDP datagram to themselves.
-    pub fn write(&mut self, packet: &mut PacketWriter<'_>) {
-        while self.write_one(packet) {}
-        while packet.is_empty() && !self.outgoing.is_empty() {
+    /// Drops waiting datagrams, from the oldest on, that fit no packet any more: the path's MTU
+    /// shrank. `room`: payload that the largest packet takes now.
+    pub fn drop_oversized(&mut self, room: usize) {
+        while self.outgoing.front().is_some_and(|(_, data)| data.len() > room) {
             self.drop_oldest_unsent();
-            while self.write_one(packet) {}
         }
-        self.shrink();
     }
 
-    /// Writes waiting datagrams, oldest first, until one does not fit.
-    pub fn write_what_fits(&mut self, packet: &mut PacketWriter<'_>) {
-        while self.write_one(packet) {}
-        self.shrink();
-    }
-
-    fn write_one(&mut self, packet: &mut PacketWriter<'_>) -> bool {
-        let Some((id, data)) = self.outgoing.front() else {
-            return false;
-        };
-        let written = packet.push_datagram(*id, data);
-        if written {
+    /// Writes waiting datagrams, oldest first, until one does not fit. That one may fit the next
+    /// packet, which need not begin behind another one or in a batch of short ones.
+    pub fn write(&mut self, packet: &mut PacketWriter<'_>) {
+        while let Some((id, data)) = self.outgoing.front() {
+            if !packet.push_datagram(*id, data) {
+                break;
+            }
             self.pop_outgoing();
             self.stats.sent += 1;
         }
-        written
-    }
-
-    fn shrink(&mut self) {
         if self.outgoing.is_empty() && self.outgoing.capacity() > 64 {
             self.outgoing = VecDeque::new();
         }
