@@ -101,6 +101,7 @@ impl HandshakeError {
                 tls_alert::BAD_CERTIFICATE..=tls_alert::UNKNOWN_CERTIFICATE
                 | tls_alert::UNKNOWN_CA
                 | tls_alert::ACCESS_DENIED
+                | tls_alert::DECRYPT_ERROR
                 | tls_alert::CERTIFICATE_REQUIRED,
             ) => Self::BadCertificate { reason: transport.to_string() },
             _ => Self::Connection(error),
@@ -114,6 +115,8 @@ mod tls_alert {
     pub(super) const UNKNOWN_CERTIFICATE: u8 = 46;
     pub(super) const UNKNOWN_CA: u8 = 48;
     pub(super) const ACCESS_DENIED: u8 = 49;
+    /// A signature, of a certificate or of the handshake, does not hold.
+    pub(super) const DECRYPT_ERROR: u8 = 51;
     pub(super) const CERTIFICATE_REQUIRED: u8 = 116;
     pub(super) const NO_APPLICATION_PROTOCOL: u8 = 120;
 }

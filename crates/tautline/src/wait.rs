@@ -41,11 +41,6 @@ impl WakerSet {
     pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
         out.extend(std::mem::take(&mut self.waiting).into_values());
     }
-
-    /// Whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -67,6 +62,6 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(set.waiting.len(), 2);
         first.into_iter().chain(second).for_each(|place| set.remove(place));
-        assert!(set.is_empty());
+        assert!(set.waiting.is_empty());
     }
 }

@@ -45,6 +45,8 @@ const UNREACHABLE_PER_ROUND: usize = 4;
 const BATCH_BYTES: usize = 65_507;
 /// A socket that only fails is asked again this often.
 const RECEIVE_RETRY: Duration = Duration::from_millis(10);
+/// A socket that was full is tried again after this long even if it does not tell.
+const SEND_RETRY: Duration = Duration::from_millis(2);
 /// A replaced socket is listened to for this long: packets to it may be under way.
 const OLD_SOCKET_LIFETIME: Duration = Duration::from_secs(3);
 
@@ -398,7 +400,11 @@ impl Driver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let due = if self.io.unsent.is_some() { None } else { self.timers.next() };
+        let due = match self.io.unsent {
+            // Nothing is sent before the socket has room, which wakes us; or nearly always does.
+            Some(_) => Some(self.shard.now() + SEND_RETRY),
+            None => self.timers.next(),
+        };
         let old = self.io.old.as_ref().map(|(_, until)| *until);
         earliest(earliest(due, self.io.paused_until), old)
     }

@@ -10,6 +10,7 @@
 mod receive;
 mod steer;
 mod timestamps;
+mod unreachable;
 
 use std::{
     io,
@@ -201,23 +202,22 @@ pub(crate) struct Received {
 }
 
 impl Socket {
-    pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.local
-    }
-
     /// Most datagrams that one [`Self::poll_send`] takes.
     pub(crate) fn max_segments(&self) -> usize {
         self.offload.max_gso_segments().clamp(1, MAX_BATCH_SEGMENTS)
     }
 
-    /// Sends; pending means nothing was sent and the task is woken when there is room.
+    /// Sends; pending means nothing was sent and the task is woken when there is room. Rarely, it
+    /// is not woken: try again a little later anyway.
     pub(crate) fn poll_send(
         &self,
         cx: &mut Context<'_>,
         transmit: &Transmit,
         contents: &[u8],
     ) -> Poll<Sent> {
-        loop {
+        // More than once only if the socket became writable meanwhile. Not without end: after an
+        // ICMP error the runtime takes the socket for writable even when it is not.
+        for _ in 0..2 {
             match self.try_send(transmit, contents) {
                 Ok(sent) => return Poll::Ready(sent),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -228,6 +228,7 @@ impl Socket {
                 Err(_) => return Poll::Ready(Sent::Dropped),
             }
         }
+        Poll::Pending
     }
 
     /// Sends or fails with `WouldBlock`.
@@ -339,15 +340,12 @@ impl Socket {
 
     /// The next destination that ICMP calls unreachable, if any.
     pub(crate) fn next_unreachable(&self) -> Option<SocketAddr> {
-        // Bounded: the kernel's queue is, and each call takes one from it.
-        while let Ok(Some(error)) = self.offload.recv_transport_error((&self.io).into()) {
-            let unreachable =
-                matches!(error.payload, quinn_udp::TransportErrorPayload::Unreachable);
-            if let (true, Some(remote)) = (unreachable, error.addr) {
+        // Bounded: the kernel's queue is, and each call takes one report from it.
+        loop {
+            if let Some(remote) = unreachable::next(&self.io)? {
                 return Some(canonical(remote));
             }
         }
-        None
     }
 }
 

@@ -9,7 +9,7 @@ fn bind(addr: SocketAddr) -> Socket {
 }
 
 fn to(socket: &Socket, remote: SocketAddr, segment_size: Option<usize>, len: usize) -> Transmit {
-    let four_tuple = FourTuple { local: socket.local_addr(), remote };
+    let four_tuple = FourTuple { local: socket.local, remote };
     Transmit { four_tuple, ecn: Ecn::Ect0, len, segment_size }
 }
 
@@ -24,15 +24,15 @@ async fn a_batch_arrives_as_its_datagrams() {
     let segments = a.max_segments();
     let segment_size = if segments >= 5 { Some(1_200) } else { None };
     let sent = poll_fn(|cx| {
-        a.poll_send(cx, &to(&a, b.local_addr(), segment_size, contents.len()), &contents)
+        a.poll_send(cx, &to(&a, b.local, segment_size, contents.len()), &contents)
     });
     assert_eq!(sent.await, Sent::Taken);
     let mut buffers = ReceiveBuffers::new();
     let mut arrived = Vec::new();
     while arrived.len() < contents.len() {
         let received = receive(&b, &mut buffers).await;
-        assert_eq!(received.four_tuple.remote, a.local_addr());
-        assert_eq!(received.four_tuple.local, b.local_addr());
+        assert_eq!(received.four_tuple.remote, a.local);
+        assert_eq!(received.four_tuple.local, b.local);
         assert_eq!(received.ecn, Ecn::Ect0);
         arrived.extend_from_slice(&buffers.take(received.len));
     }
@@ -46,7 +46,7 @@ async fn ipv4_looks_the_same_through_a_dual_stack_socket() {
     };
     let dual = dual.into_socket().unwrap();
     let v4 = bind(LOOPBACK);
-    let sent = poll_fn(|cx| dual.poll_send(cx, &to(&dual, v4.local_addr(), None, 5), b"hello"));
+    let sent = poll_fn(|cx| dual.poll_send(cx, &to(&dual, v4.local, None, 5), b"hello"));
     assert_eq!(sent.await, Sent::Taken);
     let mut buffers = ReceiveBuffers::new();
     let there = receive(&v4, &mut buffers).await;
@@ -57,7 +57,7 @@ async fn ipv4_looks_the_same_through_a_dual_stack_socket() {
     let sent = poll_fn(|cx| v4.poll_send(cx, &to(&v4, there.four_tuple.remote, None, 2), b"hi"));
     assert_eq!(sent.await, Sent::Taken);
     let back = receive(&dual, &mut buffers).await;
-    assert_eq!(back.four_tuple.remote, v4.local_addr());
+    assert_eq!(back.four_tuple.remote, v4.local);
     assert_eq!(back.four_tuple.local.ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
     assert_eq!(&buffers.take(back.len)[..], b"hi");
     let transmit =
