@@ -106,7 +106,11 @@ impl Connection {
                 "PATH_ACK without multipath",
             ));
         }
-        let peer_max_ack_delay = self.peer_max_ack_delay();
+        let requested = self
+            .paths
+            .get(id)
+            .and_then(|path| path.ack_frequency.requested_delay);
+        let peer_max_ack_delay = self.peer_max_ack_delay().max(requested.unwrap_or_default());
         let exponent = if kind == SpaceKind::Data {
             self.peer.ack_delay_exponent
         } else {
@@ -144,6 +148,7 @@ impl Connection {
             new_mtu: None,
             observer: &mut self.observer,
         };
+        let ecn_before = path.recovery.ecn_phase();
         let summary = path
             .recovery
             .on_ack(space, kind, ack, &context, &mut fates)?;
@@ -159,6 +164,9 @@ impl Connection {
             keys.on_acked(now, id, largest, received.key_phase)?;
         }
         self.apply_deferred(kind, acked_ack);
+        if let Some(phase) = summary.ecn_changed {
+            self.emit_ecn(now, id, ecn_before, phase);
+        }
         if summary.newly_acked {
             self.emit_recovery_metrics(now, id);
             if kind == SpaceKind::Handshake {

@@ -10,7 +10,7 @@ use super::{Connection, EndpointEvent, Event, SessionSource, crypto_stream::Cryp
 use crate::{
     error::{Code, ConnectionError, TransportError},
     observe,
-    space::{PacketNumberSpace, SpaceKind},
+    space::{PacketNumberSpace, SpaceKind, TimestampConfig},
     stream::PeerLimits,
     time::Instant,
     tls::{DirectionalKeys, KeyChange, Keys, Level, OneRttKeys, Session, StartError, client_hello},
@@ -124,7 +124,7 @@ impl Handshake {
 
 impl Connection {
     /// Our transport parameters as they go into the handshake.
-    fn local_parameters(&mut self) -> Vec<u8> {
+    fn local_parameters(&mut self, now: Instant) -> Vec<u8> {
         let config = &self.config;
         let mut params = TransportParameters::default();
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
@@ -172,6 +172,7 @@ impl Connection {
                 });
             }
         }
+        self.emit_parameters_sent(now, &params);
         let side = self.side();
         let grease = self.config.grease.then_some(&mut self.rng);
         params.encode(side, grease)
@@ -179,7 +180,7 @@ impl Connection {
 
     /// Starts the client's TLS session and queues its first flight.
     pub(crate) fn start_client_session(&mut self, now: Instant) -> Result<(), StartError> {
-        let params = self.local_parameters();
+        let params = self.local_parameters(now);
         let SessionSource::Client {
             factory,
             server_name,
@@ -264,7 +265,7 @@ impl Connection {
             }
         }
         self.handshake.version_settled = true;
-        let encoded = self.local_parameters();
+        let encoded = self.local_parameters(now);
         let SessionSource::Server { factory } = &self.handshake.source else {
             return Ok(false);
         };
@@ -478,6 +479,8 @@ impl Connection {
     /// Limits of the earlier connection, for 0-RTT. RFC 9000 s7.4.1.
     fn apply_remembered_parameters(&mut self, params: &TransportParameters) {
         self.streams.set_peer_limits(&peer_limits(params));
+        self.streams
+            .set_peer_supports_reset_at(params.reset_stream_at);
         self.datagrams
             .set_peer_limit(params.max_datagram_frame_size);
         self.peer.active_connection_id_limit = params.active_connection_id_limit;
@@ -535,6 +538,13 @@ impl Connection {
             };
             let limit = self.config.limits.pending_retire_connection_ids;
             path.remote_cids.on_new(&new, limit)?;
+        }
+        if self.config.receive_timestamps && params.max_receive_timestamps_per_ack > 0 {
+            self.timestamps = Some(TimestampConfig {
+                max_per_ack: params.max_receive_timestamps_per_ack,
+                exponent: params.receive_timestamps_exponent,
+                basis: self.started,
+            });
         }
         self.peer = params;
         self.restart_idle_on_receive(now);

@@ -104,6 +104,7 @@ impl Connection {
     pub(crate) fn close_with(&mut self, now: Instant, error: TransportError) {
         self.observer
             .emit(now, || observe::Event::ConnectionClosing { error: &error });
+        self.emit_abuse(now, &error);
         let lost = ConnectionError::Transport(error.clone());
         self.start_closing(now, CloseReason::Transport(error), lost);
     }
@@ -226,6 +227,7 @@ impl Connection {
         self.life.handshake_deadline = None;
         self.restart_keep_alive(now);
         self.outbox.push(Event::Connected);
+        self.emit_alpn(now);
         self.observer
             .emit(now, || observe::Event::HandshakeComplete);
     }
@@ -246,6 +248,8 @@ impl Connection {
         }
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.push(Event::HandshakeConfirmed);
+        self.observer
+            .emit(now, || observe::Event::HandshakeConfirmed);
         let peer_limit = self.peer.max_udp_payload_size;
         if let Some(path) = self.paths.get_mut(PathId::ZERO) {
             path.mtu.start(peer_limit);
@@ -302,7 +306,8 @@ impl Connection {
         if reached(self.life.zero_rtt_until) {
             self.life.zero_rtt_until = None;
             self.keys.zero_rtt = None;
-            self.observer.emit(now, || observe::Event::KeysDiscarded(Level::ZeroRtt));
+            self.observer
+                .emit(now, || observe::Event::KeysDiscarded(Level::ZeroRtt));
         }
         if reached(self.life.keep_alive_at) {
             self.ping();

@@ -24,6 +24,7 @@ mod handshake;
 mod lifecycle;
 mod migration;
 mod mtu_probe;
+mod observation;
 mod outbox;
 mod params;
 mod rx;
@@ -61,6 +62,7 @@ pub use stats::ConnectionStats;
 use control::Control;
 use handshake::{CryptoStreams, Handshake, KeyStore, LongSpaces};
 use lifecycle::Lifecycle;
+use observation::Reported;
 use outbox::Outbox;
 
 /// The ack_delay_exponent we announce (the default). RFC 9000 s18.2.
@@ -85,6 +87,7 @@ pub struct Connection {
     config: Arc<TransportConfig>,
     endpoint: Arc<EndpointConfig>,
     rng: Rng,
+    started: Instant,
     life: Lifecycle,
     handshake: Handshake,
     keys: KeyStore,
@@ -105,6 +108,7 @@ pub struct Connection {
     keys_changed: bool,
     outbox: Outbox,
     observer: Observer,
+    reported: Reported,
     stats: ConnectionStats,
     scratch: Scratch,
 }
@@ -151,6 +155,7 @@ impl Connection {
         }
         let mut connection = Self {
             side,
+            started: now,
             life: Lifecycle::new(now, config.max_idle_timeout, config.handshake_timeout),
             keys: KeyStore {
                 initial: Some(initial_keys),
@@ -175,6 +180,7 @@ impl Connection {
             keys_changed: false,
             outbox: Outbox::new(config.limits.pending_events),
             observer,
+            reported: Reported::default(),
             stats: ConnectionStats::default(),
             scratch: Scratch::default(),
             endpoint: Arc::clone(&params.endpoint),
@@ -190,6 +196,7 @@ impl Connection {
                 local_cid: params.local_cid,
                 remote_cid: params.remote_cid,
             });
+        connection.emit_start(now);
         connection.start_client_session(now)?;
         Ok(connection)
     }
@@ -200,6 +207,7 @@ impl Connection {
             return;
         }
         self.update_key_phase(now);
+        self.emit_timers(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);
@@ -326,20 +334,6 @@ impl Connection {
 
     fn multipath_negotiated(&self) -> bool {
         self.config.initial_max_path_id.is_some() && self.peer.initial_max_path_id.is_some()
-    }
-
-    fn emit_recovery_metrics(&mut self, now: Instant, id: PathId) {
-        if !self.observer.is_active() {
-            return;
-        }
-        let Some(path) = self.paths.get(id) else {
-            return;
-        };
-        let metrics = path.recovery.metrics();
-        self.observer.emit(now, || observe::Event::MetricsUpdated {
-            path: id,
-            metrics: &metrics,
-        });
     }
 
     /// How many key updates there have been.

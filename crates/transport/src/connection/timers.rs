@@ -49,7 +49,7 @@ impl Connection {
         }
     }
 
-    fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
+    pub(crate) fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
         let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let path = self.paths.get_mut(id)?;

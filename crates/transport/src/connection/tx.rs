@@ -516,7 +516,10 @@ impl Connection {
         if level == Level::OneRtt
             && !writer.is_empty()
             && !writer.flags().ack_eliciting
-            && self.paths.get(id).is_some_and(|path| path.space.should_elicit_ack())
+            && self
+                .paths
+                .get(id)
+                .is_some_and(|path| path.space.should_elicit_ack())
         {
             // A pure receiver must hear now and then which of its ACKs arrived. RFC 9000 s13.2.4.
             writer.push(&Frame::Ping);
@@ -617,7 +620,11 @@ impl Connection {
         closing.pending = false;
         let reason = closing.reason.clone();
         // Any path will do; the one that may say most is the surest. RFC 10069 s3.5.
-        let id = self.paths.iter().max_by_key(|path| path.network.amplification.budget())?.id;
+        let id = self
+            .paths
+            .iter()
+            .max_by_key(|path| path.network.amplification.budget())?
+            .id;
         let path = self.paths.get(id)?;
         let four_tuple = path.network.four_tuple();
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
