@@ -1,7 +1,10 @@
 //! Moves bytes from a server to a client over loopback and prints what it took.
 //!
 //! `cargo run --release -p tautline --example bulk -- [MEGABYTES]`
-#![expect(clippy::disallowed_methods, reason = "a program at the edge measures real time")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program at the edge measures real time"
+)]
 
 use std::time::Instant;
 
@@ -11,7 +14,9 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let megabytes: u64 = std::env::args().nth(1).map_or(Ok(1000), |text| text.parse())?;
+    let megabytes: u64 = std::env::args()
+        .nth(1)
+        .map_or(Ok(1000), |text| text.parse())?;
     let identity = tls::self_signed(["localhost"])?;
     let mut server_config = identity.server().alpn(["bulk"]).build()?;
     server_config.transport = Profile::Bulk.config().into();
@@ -32,7 +37,9 @@ async fn main() -> Result<(), Error> {
     });
 
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
-    let mut config = tls::ClientTls::pinned([identity.fingerprint]).alpn(["bulk"]).build()?;
+    let mut config = tls::ClientTls::pinned([identity.fingerprint])
+        .alpn(["bulk"])
+        .build()?;
     config.transport = Profile::Bulk.config().into();
     client.set_default_client_config(config);
     let connection = client.connect(address, "localhost")?.await?;

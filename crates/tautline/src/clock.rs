@@ -12,13 +12,21 @@ pub(crate) struct Clock {
 
 impl Clock {
     /// A clock that starts near zero now.
-    #[expect(clippy::disallowed_methods, reason = "the socket edge is where time enters")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the socket edge is where time enters"
+    )]
     pub(crate) fn start() -> Self {
-        Self { origin: std::time::Instant::now() }
+        Self {
+            origin: std::time::Instant::now(),
+        }
     }
 
     /// Nanoseconds since the start.
-    #[expect(clippy::disallowed_methods, reason = "the socket edge is where time enters")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the socket edge is where time enters"
+    )]
     pub(crate) fn now(&self) -> Instant {
         let elapsed = std::time::Instant::now().saturating_duration_since(self.origin);
         // One second of head start keeps "a little earlier than now" representable.

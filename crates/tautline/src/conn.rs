@@ -147,7 +147,11 @@ impl Waiting {
     pub(crate) fn release_sender(&mut self, id: StreamId) -> Option<Sender> {
         let sender = self.senders.get_mut(&id)?;
         sender.holders = sender.holders.saturating_sub(1);
-        if sender.holders == 0 { self.senders.remove(&id) } else { None }
+        if sender.holders == 0 {
+            self.senders.remove(&id)
+        } else {
+            None
+        }
     }
 
     fn wake(&mut self, queue: Queue, woken: &mut Vec<Waker>) {
@@ -161,7 +165,12 @@ impl Waiting {
             self.wake(Queue::Open(dir), woken);
             self.wake(Queue::Accept(dir), woken);
         }
-        for queue in [Queue::Handshake, Queue::Closed, Queue::DatagramIn, Queue::DatagramOut] {
+        for queue in [
+            Queue::Handshake,
+            Queue::Closed,
+            Queue::DatagramIn,
+            Queue::DatagramOut,
+        ] {
             self.wake(queue, woken);
         }
         woken.extend(std::mem::take(&mut self.readers).into_values());
@@ -243,7 +252,12 @@ impl ConnState {
         }
     }
 
-    pub(crate) fn sending_over(&mut self, id: StreamId, outcome: SendOutcome, woken: &mut Vec<Waker>) {
+    pub(crate) fn sending_over(
+        &mut self,
+        id: StreamId,
+        outcome: SendOutcome,
+        woken: &mut Vec<Waker>,
+    ) {
         if let Some(sender) = self.waiting.senders.get_mut(&id) {
             sender.outcome.get_or_insert(outcome);
             woken.extend(sender.writer.take());
@@ -376,7 +390,12 @@ where
 
 impl<C: Hold, F> WaitFor<C, F> {
     pub(crate) fn new(conn: C, queue: Queue, attempt: F) -> Self {
-        Self { conn, queue, place: None, attempt }
+        Self {
+            conn,
+            queue,
+            place: None,
+            attempt,
+        }
     }
 
     pub(crate) fn conn(&self) -> &C {
@@ -392,7 +411,12 @@ where
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Self { conn, queue, place, attempt } = self.get_mut();
+        let Self {
+            conn,
+            queue,
+            place,
+            attempt,
+        } = self.get_mut();
         conn.shared().with(|state| match attempt(state) {
             Some(value) => Poll::Ready(value),
             None => {
@@ -407,7 +431,9 @@ where
 
 impl<C: Hold, F> std::fmt::Debug for WaitFor<C, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WaitFor").field("queue", &self.queue).finish_non_exhaustive()
+        f.debug_struct("WaitFor")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
     }
 }
 

@@ -80,7 +80,11 @@ impl Connection {
     ) -> Result<tautline_transport::units::StreamId, ConnectionError> {
         let accept = move |state: &mut ConnState| {
             // What arrived before the end may still be taken.
-            state.quic.accept_stream(dir).map(Ok).or_else(|| state.alive().err().map(Err))
+            state
+                .quic
+                .accept_stream(dir)
+                .map(Ok)
+                .or_else(|| state.alive().err().map(Err))
         };
         self.wait(Queue::Accept(dir), accept).await
     }
@@ -93,7 +97,10 @@ impl Connection {
     /// When the connection has ended.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let id = self.open(Dir::Bi).await?;
-        Ok((SendStream::new(self.conn.clone(), id), RecvStream::new(self.conn.clone(), id)))
+        Ok((
+            SendStream::new(self.conn.clone(), id),
+            RecvStream::new(self.conn.clone(), id),
+        ))
     }
 
     /// Opens a unidirectional stream; waits while the peer's limit is reached. Cancel safe.
@@ -101,7 +108,10 @@ impl Connection {
     /// # Errors
     /// When the connection has ended.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
-        Ok(SendStream::new(self.conn.clone(), self.open(Dir::Uni).await?))
+        Ok(SendStream::new(
+            self.conn.clone(),
+            self.open(Dir::Uni).await?,
+        ))
     }
 
     /// The next bidirectional stream that the peer opens. Cancel safe.
@@ -110,7 +120,10 @@ impl Connection {
     /// When the connection has ended and no stream is left.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
         let id = self.accept(Dir::Bi).await?;
-        Ok((SendStream::new(self.conn.clone(), id), RecvStream::new(self.conn.clone(), id)))
+        Ok((
+            SendStream::new(self.conn.clone(), id),
+            RecvStream::new(self.conn.clone(), id),
+        ))
     }
 
     /// The next unidirectional stream that the peer opens. Cancel safe.
@@ -118,7 +131,10 @@ impl Connection {
     /// # Errors
     /// When the connection has ended and no stream is left.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-        Ok(RecvStream::new(self.conn.clone(), self.accept(Dir::Uni).await?))
+        Ok(RecvStream::new(
+            self.conn.clone(),
+            self.accept(Dir::Uni).await?,
+        ))
     }
 
     /// Lets the peer have `count` bidirectional streams open at once from now on. Lowering it
@@ -136,7 +152,8 @@ impl Connection {
     /// [`SendStream::set_priority`] by number, for layers above that hand the stream away.
     /// Without effect on streams that are not open.
     pub fn set_stream_priority(&self, id: StreamId, priority: Priority) {
-        self.conn.with(|state| state.quic.set_priority(id, priority));
+        self.conn
+            .with(|state| state.quic.set_priority(id, priority));
     }
 
     fn set_max_streams(&self, dir: Dir, count: u64) {
@@ -184,7 +201,11 @@ impl Connection {
     /// When the connection has ended and no datagram is left.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         self.wait(Queue::DatagramIn, |state: &mut ConnState| {
-            state.quic.recv_datagram().map(Ok).or_else(|| state.alive().err().map(Err))
+            state
+                .quic
+                .recv_datagram()
+                .map(Ok)
+                .or_else(|| state.alive().err().map(Err))
         })
         .await
     }
@@ -212,7 +233,9 @@ impl Connection {
     /// The future does not keep the connection open.
     pub fn closed(&self) -> impl Future<Output = ConnectionError> + Send + 'static + use<> {
         let conn = std::sync::Arc::clone(&self.conn);
-        WaitFor::new(conn, Queue::Closed, |state: &mut ConnState| state.error.clone())
+        WaitFor::new(conn, Queue::Closed, |state: &mut ConnState| {
+            state.error.clone()
+        })
     }
 
     /// Why the connection ended, if it has.
@@ -226,7 +249,11 @@ impl Connection {
     /// When the connection ended first.
     pub async fn handshake_confirmed(&self) -> Result<(), ConnectionError> {
         self.wait(Queue::Handshake, |state: &mut ConnState| {
-            if state.confirmed { Some(Ok(())) } else { state.alive().err().map(Err) }
+            if state.confirmed {
+                Some(Ok(()))
+            } else {
+                state.alive().err().map(Err)
+            }
         })
         .await
     }
@@ -239,7 +266,11 @@ impl Connection {
     pub async fn handshake_complete(&self) -> Result<(), HandshakeError> {
         let remote = self.remote_address();
         let complete = |state: &mut ConnState| {
-            if state.connected { Some(Ok(())) } else { state.alive().err().map(Err) }
+            if state.connected {
+                Some(Ok(()))
+            } else {
+                state.alive().err().map(Err)
+            }
         };
         let outcome = pin!(self.wait(Queue::Handshake, complete)).await;
         outcome.map_err(|error| HandshakeError::new(error, remote))
@@ -310,7 +341,10 @@ impl Connection {
         let now = self.conn.shard.now();
         self.conn.with(|state| {
             state.touched = true;
-            state.quic.initiate_key_update(now).map_err(|_| KeyUpdateError)
+            state
+                .quic
+                .initiate_key_update(now)
+                .map_err(|_| KeyUpdateError)
         })
     }
 
@@ -327,7 +361,11 @@ impl Connection {
     /// Each path in numbers: addresses, RTT, MTU, congestion, losses.
     pub fn paths(&self) -> Vec<PathStats> {
         self.get(|state| {
-            state.quic.paths().filter_map(|id| state.quic.path_stats(id)).collect()
+            state
+                .quic
+                .paths()
+                .filter_map(|id| state.quic.path_stats(id))
+                .collect()
         })
     }
 
@@ -349,11 +387,14 @@ impl Connection {
 
 fn queue_datagram(state: &mut ConnState, data: Bytes) -> Result<(), SendDatagramError> {
     state.alive()?;
-    state.quic.send_datagram(data).map_err(|error| match error {
-        QueueError::Blocked(back) => SendDatagramError::QueueFull(back),
-        QueueError::TooLarge { max } => SendDatagramError::TooLarge { max },
-        _ => SendDatagramError::UnsupportedByPeer,
-    })?;
+    state
+        .quic
+        .send_datagram(data)
+        .map_err(|error| match error {
+            QueueError::Blocked(back) => SendDatagramError::QueueFull(back),
+            QueueError::TooLarge { max } => SendDatagramError::TooLarge { max },
+            _ => SendDatagramError::UnsupportedByPeer,
+        })?;
     state.touched = true;
     Ok(())
 }

@@ -23,7 +23,9 @@ pub enum ConnectError {
     #[error("{0:?} is no valid server name: give a DNS name or an IP address")]
     InvalidServerName(String),
     /// The socket cannot reach this kind of address.
-    #[error("{remote} cannot be reached from a socket bound to {local}: bind to [::]:0 to reach both IPv4 and IPv6")]
+    #[error(
+        "{remote} cannot be reached from a socket bound to {local}: bind to [::]:0 to reach both IPv4 and IPv6"
+    )]
     UnreachableFamily {
         /// Where we wanted to go.
         remote: SocketAddr,
@@ -48,13 +50,17 @@ pub enum HandshakeError {
         reason: io::ErrorKind,
     },
     /// Nobody answered in time.
-    #[error("no answer from {remote}: check that a QUIC server listens on this UDP port and that no firewall drops UDP")]
+    #[error(
+        "no answer from {remote}: check that a QUIC server listens on this UDP port and that no firewall drops UDP"
+    )]
     TimedOut {
         /// Where we wanted to go.
         remote: SocketAddr,
     },
     /// No application protocol in common.
-    #[error("no application protocol (ALPN) in common with {remote}: offer one that the server speaks")]
+    #[error(
+        "no application protocol (ALPN) in common with {remote}: offer one that the server speaks"
+    )]
     NoCommonProtocol {
         /// The peer.
         remote: SocketAddr,
@@ -103,7 +109,9 @@ impl HandshakeError {
                 | tls_alert::ACCESS_DENIED
                 | tls_alert::DECRYPT_ERROR
                 | tls_alert::CERTIFICATE_REQUIRED,
-            ) => Self::BadCertificate { reason: transport.to_string() },
+            ) => Self::BadCertificate {
+                reason: transport.to_string(),
+            },
             _ => Self::Connection(error),
         }
     }
@@ -134,7 +142,9 @@ pub enum ConnectHostError {
         error: io::Error,
     },
     /// The name has no address that the socket can reach.
-    #[error("{host} has no address that this socket can reach: bind to [::]:0 to reach both IPv4 and IPv6")]
+    #[error(
+        "{host} has no address that this socket can reach: bind to [::]:0 to reach both IPv4 and IPv6"
+    )]
     NoAddress {
         /// The name.
         host: String,
@@ -347,9 +357,7 @@ into_io! {
 /// The nearest `std::io` kind of a connection's end.
 fn kind_of(error: &ConnectionError) -> io::ErrorKind {
     match error {
-        ConnectionError::IdleTimeout | ConnectionError::HandshakeTimeout => {
-            io::ErrorKind::TimedOut
-        }
+        ConnectionError::IdleTimeout | ConnectionError::HandshakeTimeout => io::ErrorKind::TimedOut,
         ConnectionError::StatelessReset => io::ErrorKind::ConnectionReset,
         ConnectionError::LocallyClosed => io::ErrorKind::NotConnected,
         ConnectionError::PeerApplication { .. } | ConnectionError::PeerTransport(_) => {

@@ -32,7 +32,10 @@ enum Backend {
 impl Timer {
     /// A timer that is not running. Must be called inside a runtime.
     pub(crate) fn new() -> Self {
-        Self { backend: Backend::new(), armed: None }
+        Self {
+            backend: Backend::new(),
+            armed: None,
+        }
     }
 
     /// Ready once `deadline` has passed (or, now and then, earlier: look at the clock again).
@@ -47,7 +50,10 @@ impl Timer {
         }
         // A timer that fires too early costs one wake-up; re-arming costs a system call each
         // time. So only an earlier deadline re-arms.
-        if self.armed.is_none_or(|armed| armed > deadline || armed <= now) {
+        if self
+            .armed
+            .is_none_or(|armed| armed > deadline || armed <= now)
+        {
             self.backend.arm(deadline.saturating_since(now));
             self.armed = Some(deadline);
         }
@@ -92,8 +98,14 @@ impl Backend {
                     tv_sec: i64::try_from(after.as_secs()).unwrap_or(i64::MAX / 4),
                     tv_nsec: after.subsec_nanos().into(),
                 };
-                let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-                let spec = Itimerspec { it_interval: zero, it_value: at };
+                let zero = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                let spec = Itimerspec {
+                    it_interval: zero,
+                    it_value: at,
+                };
                 let set = timerfd_settime(fd.get_ref(), TimerfdTimerFlags::empty(), &spec);
                 if set.is_err() {
                     *self = Self::sleep();
@@ -154,7 +166,10 @@ mod tests {
     #[tokio::test]
     async fn the_fallback_fires_too() {
         let clock = Clock::start();
-        let mut timer = Timer { backend: Backend::sleep(), armed: None };
+        let mut timer = Timer {
+            backend: Backend::sleep(),
+            armed: None,
+        };
         elapse(&mut timer, clock, Duration::from_millis(2)).await;
     }
 

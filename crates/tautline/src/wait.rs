@@ -61,7 +61,10 @@ mod tests {
         set.register(&mut first, &cx);
         assert_ne!(first, second);
         assert_eq!(set.waiting.len(), 2);
-        first.into_iter().chain(second).for_each(|place| set.remove(place));
+        first
+            .into_iter()
+            .chain(second)
+            .for_each(|place| set.remove(place));
         assert!(set.waiting.is_empty());
     }
 }

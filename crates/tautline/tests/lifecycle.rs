@@ -12,8 +12,11 @@ use tautline::{
 
 fn endpoints() -> (Endpoint, Endpoint, tautline::tls::SelfSigned) {
     let identity = identity();
-    let server =
-        Endpoint::server(server_config(&identity, TransportConfig::default()), loopback()).unwrap();
+    let server = Endpoint::server(
+        server_config(&identity, TransportConfig::default()),
+        loopback(),
+    )
+    .unwrap();
     let client = Endpoint::client(loopback()).unwrap();
     client.set_default_client_config(client_config(&identity, TransportConfig::default()));
     (server, client, identity)
@@ -25,31 +28,56 @@ fn endpoints() -> (Endpoint, Endpoint, tautline::tls::SelfSigned) {
 async fn connecting_without_sense_says_what_to_do() {
     let endpoint = Endpoint::client(loopback()).unwrap();
     let to = "127.0.0.1:9".parse().unwrap();
-    assert_eq!(endpoint.connect(to, "localhost").unwrap_err(), ConnectError::NoClientConfig);
+    assert_eq!(
+        endpoint.connect(to, "localhost").unwrap_err(),
+        ConnectError::NoClientConfig
+    );
     let (_, endpoint, _) = endpoints();
     let bad_name = endpoint.connect(to, "not a name").unwrap_err();
-    assert_eq!(bad_name, ConnectError::InvalidServerName("not a name".into()));
-    let v6 = endpoint.connect("[::1]:9".parse().unwrap(), "localhost").unwrap_err();
+    assert_eq!(
+        bad_name,
+        ConnectError::InvalidServerName("not a name".into())
+    );
+    let v6 = endpoint
+        .connect("[::1]:9".parse().unwrap(), "localhost")
+        .unwrap_err();
     assert!(matches!(v6, ConnectError::UnreachableFamily { .. }));
     endpoint.close(0, b"");
-    assert_eq!(endpoint.connect(to, "localhost").unwrap_err(), ConnectError::EndpointClosed);
+    assert_eq!(
+        endpoint.connect(to, "localhost").unwrap_err(),
+        ConnectError::EndpointClosed
+    );
 }
 
 #[test]
 fn outside_of_a_runtime_there_is_an_error() {
-    assert!(matches!(Endpoint::client(loopback()), Err(tautline::BindError::NoRuntime)));
+    assert!(matches!(
+        Endpoint::client(loopback()),
+        Err(tautline::BindError::NoRuntime)
+    ));
 }
 
 #[tokio::test]
 async fn a_wrong_protocol_is_named() {
     within(async {
         let (server, client, identity) = endpoints();
-        let config = ClientTls::pinned([identity.fingerprint]).alpn(["other"]).build().unwrap();
-        let connecting = client.connect_with(config, server.local_addr(), "localhost").unwrap();
+        let config = ClientTls::pinned([identity.fingerprint])
+            .alpn(["other"])
+            .build()
+            .unwrap();
+        let connecting = client
+            .connect_with(config, server.local_addr(), "localhost")
+            .unwrap();
         let accept = async { server.accept().await.unwrap().await };
         let (client, server) = tokio::join!(connecting, accept);
-        assert!(matches!(client, Err(HandshakeError::NoCommonProtocol { .. })), "{client:?}");
-        assert!(matches!(server, Err(HandshakeError::NoCommonProtocol { .. })), "{server:?}");
+        assert!(
+            matches!(client, Err(HandshakeError::NoCommonProtocol { .. })),
+            "{client:?}"
+        );
+        assert!(
+            matches!(server, Err(HandshakeError::NoCommonProtocol { .. })),
+            "{server:?}"
+        );
     })
     .await;
 }
@@ -65,10 +93,15 @@ async fn a_wrong_certificate_is_named() {
         ];
         for tls in strict {
             let config = tls.alpn([ALPN]).build().unwrap();
-            let connecting = client.connect_with(config, server.local_addr(), "localhost").unwrap();
+            let connecting = client
+                .connect_with(config, server.local_addr(), "localhost")
+                .unwrap();
             let accept = async { server.accept().await.unwrap().await };
             let (client, server) = tokio::join!(connecting, accept);
-            assert!(matches!(client, Err(HandshakeError::BadCertificate { .. })), "{client:?}");
+            assert!(
+                matches!(client, Err(HandshakeError::BadCertificate { .. })),
+                "{client:?}"
+            );
             assert!(server.is_err());
         }
     })
@@ -95,7 +128,10 @@ async fn roots_and_carelessness_accept_a_certificate() {
 async fn a_client_without_certificate_is_turned_away() {
     within(async {
         let (identity, ours) = (identity(), identity());
-        let config = identity.server().alpn([ALPN]).require_clients(ours.roots().unwrap());
+        let config = identity
+            .server()
+            .alpn([ALPN])
+            .require_clients(ours.roots().unwrap());
         let server = Endpoint::server(config.build().unwrap(), loopback()).unwrap();
         let client = Endpoint::client(loopback()).unwrap();
         let tls = || ClientTls::pinned([identity.fingerprint]).alpn([ALPN]);
@@ -103,10 +139,16 @@ async fn a_client_without_certificate_is_turned_away() {
         let accept = async { server.accept().await.unwrap().await };
         let connect = client.connect(server.local_addr(), "localhost").unwrap();
         let (accepted, connected) = tokio::join!(accept, connect);
-        assert!(matches!(accepted, Err(HandshakeError::BadCertificate { .. })), "{accepted:?}");
+        assert!(
+            matches!(accepted, Err(HandshakeError::BadCertificate { .. })),
+            "{accepted:?}"
+        );
         // In TLS 1.3 the client is done before the server looks at its certificate.
         if let Ok(connected) = connected {
-            assert!(matches!(connected.closed().await, ConnectionError::PeerTransport(_)));
+            assert!(matches!(
+                connected.closed().await,
+                ConnectionError::PeerTransport(_)
+            ));
         }
         let chain = vec![ours.certificate.clone()];
         let with_identity = tls().identity(chain, ours.key.clone_key());
@@ -126,7 +168,10 @@ async fn a_refused_port_is_an_error_before_the_timeout() {
         drop(nobody);
         let outcome = client.connect(address, "localhost").unwrap().await;
         if cfg!(target_os = "linux") {
-            assert!(matches!(outcome, Err(HandshakeError::Unreachable { .. })), "{outcome:?}");
+            assert!(
+                matches!(outcome, Err(HandshakeError::Unreachable { .. })),
+                "{outcome:?}"
+            );
         } else {
             assert!(outcome.is_err());
         }
@@ -143,8 +188,14 @@ async fn silence_is_a_timeout() {
         transport.handshake_timeout = std::time::Duration::from_millis(200);
         let config = client_config(&identity, transport);
         let address = silent.local_addr().unwrap();
-        let outcome = client.connect_with(config, address, "localhost").unwrap().await;
-        assert!(matches!(outcome, Err(HandshakeError::TimedOut { .. })), "{outcome:?}");
+        let outcome = client
+            .connect_with(config, address, "localhost")
+            .unwrap()
+            .await;
+        assert!(
+            matches!(outcome, Err(HandshakeError::TimedOut { .. })),
+            "{outcome:?}"
+        );
     })
     .await;
 }
@@ -160,7 +211,10 @@ async fn clients_can_be_refused_ignored_and_asked_to_retry() {
         assert!(!incoming.remote_address_validated());
         incoming.refuse();
         let outcome = connecting.await;
-        assert!(matches!(outcome, Err(HandshakeError::Refused { .. })), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(HandshakeError::Refused { .. })),
+            "{outcome:?}"
+        );
 
         let connecting = client.connect(address, "localhost").unwrap();
         server.accept().await.unwrap().ignore();
@@ -189,9 +243,15 @@ async fn a_host_is_reached_by_name() {
         let (connected, _accepted) = tokio::join!(client.connect_host("localhost", port), accept);
         assert_eq!(connected.unwrap().remote_address(), server.local_addr());
         let unknown = client.connect_host("no-such-host.invalid", 1).await;
-        assert!(matches!(unknown, Err(ConnectHostError::Resolve { .. })), "{unknown:?}");
+        assert!(
+            matches!(unknown, Err(ConnectHostError::Resolve { .. })),
+            "{unknown:?}"
+        );
         let unreachable = client.connect_host("::1", 1).await;
-        assert!(matches!(unreachable, Err(ConnectHostError::NoAddress { .. })), "{unreachable:?}");
+        assert!(
+            matches!(unreachable, Err(ConnectHostError::NoAddress { .. })),
+            "{unreachable:?}"
+        );
     })
     .await;
 }
@@ -200,7 +260,9 @@ async fn a_host_is_reached_by_name() {
 async fn a_dead_address_does_not_keep_from_the_live_one() {
     within(async {
         // `localhost` has an IPv6 and an IPv4 address here; the server listens to IPv4 only.
-        let Ok(client) = Endpoint::client("[::]:0".parse().unwrap()) else { return };
+        let Ok(client) = Endpoint::client("[::]:0".parse().unwrap()) else {
+            return;
+        };
         let (server, _, identity) = endpoints();
         client.set_default_client_config(client_config(&identity, TransportConfig::default()));
         let accept = async { server.accept().await.unwrap().await.unwrap() };
@@ -218,7 +280,11 @@ async fn early_data_is_accepted_by_a_server_that_knows_us() {
     within(async {
         let (server, client, _) = endpoints();
         let address = server.local_addr();
-        let fresh = client.connect(address, "localhost").unwrap().into_0rtt().unwrap_err();
+        let fresh = client
+            .connect(address, "localhost")
+            .unwrap()
+            .into_0rtt()
+            .unwrap_err();
         let accept = async { server.accept().await.unwrap().await.unwrap() };
         let (first, _accepted) = tokio::join!(fresh, accept);
         let first = first.unwrap();
@@ -256,10 +322,22 @@ async fn early_data_is_accepted_by_a_server_that_knows_us() {
 async fn wait_for_ticket(client: &tautline::Connection, server: &tautline::Connection) {
     let mut send = client.open_uni().await.unwrap();
     send.finish().unwrap();
-    server.accept_uni().await.unwrap().read_to_end(0).await.unwrap();
+    server
+        .accept_uni()
+        .await
+        .unwrap()
+        .read_to_end(0)
+        .await
+        .unwrap();
     let mut send = server.open_uni().await.unwrap();
     send.finish().unwrap();
-    client.accept_uni().await.unwrap().read_to_end(0).await.unwrap();
+    client
+        .accept_uni()
+        .await
+        .unwrap()
+        .read_to_end(0)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -275,7 +353,9 @@ async fn rejected_early_data_arrives_all_the_same() {
 
         // Another process with the same name and certificate that knows nothing of the ticket.
         let other_server = Endpoint::server(config(), loopback()).unwrap();
-        let connecting = client.connect(other_server.local_addr(), "localhost").unwrap();
+        let connecting = client
+            .connect(other_server.local_addr(), "localhost")
+            .unwrap();
         let (early, accepted) = connecting.into_0rtt().expect("there is a ticket");
         let mut streams = Vec::new();
         for index in 0..10_u8 {
@@ -321,7 +401,9 @@ async fn a_rebound_client_goes_on() {
         let write = async {
             let (before, after) = data.split_at(data.len() / 2);
             send.write_all(before).await.unwrap();
-            pair.client_endpoint.rebind(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+            pair.client_endpoint
+                .rebind(UdpSocket::bind("127.0.0.1:0").unwrap())
+                .unwrap();
             send.write_all(after).await.unwrap();
             send.finish().unwrap();
         };
@@ -332,7 +414,10 @@ async fn a_rebound_client_goes_on() {
         let ((), all) = tokio::join!(write, read);
         assert_eq!(all, data);
         assert_ne!(pair.client_endpoint.local_addr(), old);
-        assert_eq!(pair.server.remote_address(), pair.client_endpoint.local_addr());
+        assert_eq!(
+            pair.server.remote_address(),
+            pair.client_endpoint.local_addr()
+        );
     })
     .await;
 }
@@ -351,7 +436,10 @@ async fn closing_tells_the_peer_why() {
         };
         assert_eq!(waiting.await.unwrap_err(), reason);
         assert_eq!(pair.server.closed().await, reason);
-        assert_eq!(pair.client.close_reason(), Some(ConnectionError::LocallyClosed));
+        assert_eq!(
+            pair.client.close_reason(),
+            Some(ConnectionError::LocallyClosed)
+        );
         assert!(pair.client.open_bi().await.is_err());
         assert!(pair.client.send_datagram(Bytes::new()).is_err());
         pair.client_endpoint.wait_idle().await;
@@ -366,9 +454,14 @@ async fn a_server_that_stops_accepting_lets_its_clients_finish() {
         let pair = pair().await;
         pair.server_endpoint.stop_accepting();
         assert!(pair.server_endpoint.accept().await.is_none());
-        let late = pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost");
+        let late = pair
+            .client_endpoint
+            .connect(pair.server_endpoint.local_addr(), "localhost");
         let late = late.unwrap().await;
-        assert!(matches!(late, Err(HandshakeError::Refused { .. })), "{late:?}");
+        assert!(
+            matches!(late, Err(HandshakeError::Refused { .. })),
+            "{late:?}"
+        );
         // The one that was there is not disturbed.
         let mut send = pair.client.open_uni().await.unwrap();
         send.write_all(b"let me finish").await.unwrap();
@@ -395,8 +488,10 @@ async fn a_closed_endpoint_ends_everything_and_drains() {
             more
         };
         pair.server_endpoint.close(5, b"bye");
-        let reason =
-            ConnectionError::PeerApplication { code: 5, reason: Bytes::from_static(b"bye") };
+        let reason = ConnectionError::PeerApplication {
+            code: 5,
+            reason: Bytes::from_static(b"bye"),
+        };
         assert_eq!(pair.client.closed().await, reason);
         for (server, client) in &more {
             assert_eq!(client.closed().await, reason);
@@ -434,7 +529,15 @@ async fn a_connection_may_be_configured_when_accepted() {
         transport.max_concurrent_bidi_streams = 0;
         let config = Arc::new(server_config(&identity, transport));
         let connecting = client.connect(server.local_addr(), "localhost").unwrap();
-        let accept = async { server.accept().await.unwrap().accept_with(config).unwrap().await };
+        let accept = async {
+            server
+                .accept()
+                .await
+                .unwrap()
+                .accept_with(config)
+                .unwrap()
+                .await
+        };
         let (connected, accepted) = tokio::join!(connecting, accept);
         let (connected, _accepted) = (connected.unwrap(), accepted.unwrap());
         connected.open_uni().await.unwrap();

@@ -100,7 +100,13 @@ async fn the_last_dropped_handle_closes_the_connection() {
         drop(recv);
         assert_eq!(closed.await, ConnectionError::LocallyClosed);
         let reason = pair.server.closed().await;
-        assert_eq!(reason, ConnectionError::PeerApplication { code: 0, reason: Bytes::new() });
+        assert_eq!(
+            reason,
+            ConnectionError::PeerApplication {
+                code: 0,
+                reason: Bytes::new()
+            }
+        );
     })
     .await;
 }
@@ -124,8 +130,10 @@ async fn connections_outlive_their_endpoint_handle() {
 async fn a_dropped_attempt_is_given_up() {
     within(async {
         let pair = pair().await;
-        let connecting =
-            pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost").unwrap();
+        let connecting = pair
+            .client_endpoint
+            .connect(pair.server_endpoint.local_addr(), "localhost")
+            .unwrap();
         drop(connecting);
         pair.client.close(0, b"");
         pair.client_endpoint.wait_idle().await;
@@ -136,16 +144,26 @@ async fn a_dropped_attempt_is_given_up() {
 
 #[test]
 fn a_runtime_that_ends_ends_connections() {
-    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
     let first = runtime();
     let pair = first.block_on(pair());
     drop(first);
     runtime().block_on(within(async {
-        assert!(matches!(pair.client.closed().await, ConnectionError::Transport(_)));
+        assert!(matches!(
+            pair.client.closed().await,
+            ConnectionError::Transport(_)
+        ));
         assert!(pair.client.open_bi().await.is_err());
         assert!(pair.server_endpoint.accept().await.is_none());
         pair.server_endpoint.wait_idle().await;
-        let again = pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost");
+        let again = pair
+            .client_endpoint
+            .connect(pair.server_endpoint.local_addr(), "localhost");
         assert!(again.is_err());
     }));
 }
@@ -213,7 +231,10 @@ async fn ends_are_told_apart() {
         assert_eq!(recv.read(&mut [0; 9]).await, Ok(None));
         assert_eq!(recv.read_chunk(9).await, Ok(None));
         let mut recv = pair.server.accept_uni().await.unwrap();
-        assert_eq!(recv.read_to_end(4).await, Err(ReadToEndError::TooLong { limit: 4 }));
+        assert_eq!(
+            recv.read_to_end(4).await,
+            Err(ReadToEndError::TooLong { limit: 4 })
+        );
     })
     .await;
 }
@@ -278,7 +299,7 @@ async fn cancelled_reads_lose_no_byte() {
             loop {
                 turn += 1;
                 let mut buf = [0; 1_000];
-                let outcome = if turn % 2 == 0 {
+                let outcome = if turn.is_multiple_of(2) {
                     let read = poll_once(recv.read(&mut buf)).await;
                     read.map(|read| read.unwrap().map(|n| buf[..n].to_vec()))
                 } else {
@@ -312,7 +333,7 @@ async fn cancelled_writes_lose_and_repeat_no_byte() {
             while !left.is_empty() {
                 turn += 1;
                 let piece = left.slice(..left.len().min(3_000));
-                let blocked = if turn % 2 == 0 {
+                let blocked = if turn.is_multiple_of(2) {
                     match poll_once(send.write(&piece)).await {
                         Some(taken) => {
                             left = left.slice(taken.unwrap()..);
@@ -437,12 +458,21 @@ async fn unread_datagrams_are_dropped_oldest_first() {
         for index in 0..200_u8 {
             let mut datagram = vec![0; 1_000];
             datagram[0] = index;
-            pair.client.send_datagram_wait(datagram.into()).await.unwrap();
+            pair.client
+                .send_datagram_wait(datagram.into())
+                .await
+                .unwrap();
         }
         // Streams and datagrams share packets in order of sending here, so that this tells.
         let mut send = pair.client.open_uni().await.unwrap();
         send.finish().unwrap();
-        pair.server.accept_uni().await.unwrap().read_to_end(0).await.unwrap();
+        pair.server
+            .accept_uni()
+            .await
+            .unwrap()
+            .read_to_end(0)
+            .await
+            .unwrap();
         settle().await;
         let first = pair.server.read_datagram().await.unwrap()[0];
         assert!(first >= 100, "datagram {first} was kept");

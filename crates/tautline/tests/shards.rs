@@ -26,8 +26,12 @@ async fn transfer(from: &Connection, to: &Connection, len: usize) {
 async fn a_driver_may_have_a_thread_of_its_own() {
     within(async {
         let builder = Endpoint::builder().own_threads(true);
-        let pair =
-            pair_on(builder, TransportConfig::default(), TransportConfig::default()).await;
+        let pair = pair_on(
+            builder,
+            TransportConfig::default(),
+            TransportConfig::default(),
+        )
+        .await;
         transfer(&pair.client, &pair.server, 1_000_000).await;
         transfer(&pair.server, &pair.client, 1_000_000).await;
         pair.client.close(0, b"");
@@ -52,7 +56,9 @@ async fn rebinding_clients_reach_their_shard(kernel_steering: bool) {
         connected.handshake_confirmed().await.unwrap();
         transfer(&connected, &accepted, 10_000).await;
         for _ in 0..4 {
-            client.rebind(UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+            client
+                .rebind(UdpSocket::bind("127.0.0.1:0").unwrap())
+                .unwrap();
             transfer(&connected, &accepted, 10_000).await;
             transfer(&accepted, &connected, 10_000).await;
             assert_eq!(accepted.remote_address(), client.local_addr());
@@ -62,7 +68,11 @@ async fn rebinding_clients_reach_their_shard(kernel_steering: bool) {
     assert_eq!(stats.handover_drops, 0);
     if cfg!(target_os = "linux") {
         // 16 new addresses: without steering, the kernel's hash misses the shard of most.
-        assert_eq!(stats.handed_over_datagrams > 0, !kernel_steering, "{stats:?}");
+        assert_eq!(
+            stats.handed_over_datagrams > 0,
+            !kernel_steering,
+            "{stats:?}"
+        );
     }
     server.close(0, b"");
     server.wait_idle().await;

@@ -72,7 +72,9 @@ async fn tokio_traits_carry_a_stream() {
         let read = async {
             let (_send, mut recv) = pair.server.accept_bi().await.unwrap();
             let mut all = Vec::new();
-            AsyncReadExt::read_to_end(&mut recv, &mut all).await.unwrap();
+            AsyncReadExt::read_to_end(&mut recv, &mut all)
+                .await
+                .unwrap();
             all
         };
         let ((), all) = tokio::join!(write, read);
@@ -90,9 +92,15 @@ async fn many_streams_arrive_whole() {
             for index in 0..STREAMS {
                 // Waits for the peer's limit again and again.
                 let mut stream = pair.client.open_uni().await.unwrap();
-                let priority = Priority { urgency: (index % 8) as u8, incremental: index % 2 == 0 };
+                let priority = Priority {
+                    urgency: (index % 8) as u8,
+                    incremental: index % 2 == 0,
+                };
                 stream.set_priority(priority);
-                stream.write_all(&(index as u64).to_be_bytes()).await.unwrap();
+                stream
+                    .write_all(&(index as u64).to_be_bytes())
+                    .await
+                    .unwrap();
                 stream.write_all(&pattern(index)).await.unwrap();
                 stream.finish().unwrap();
             }
@@ -105,7 +113,10 @@ async fn many_streams_arrive_whole() {
                 let (index, body) = all.split_first_chunk().unwrap();
                 let index = u64::from_be_bytes(*index) as usize;
                 assert_eq!(body, pattern(index));
-                assert!(!std::mem::replace(&mut seen[index], true), "stream {index} twice");
+                assert!(
+                    !std::mem::replace(&mut seen[index], true),
+                    "stream {index} twice"
+                );
             }
         };
         tokio::join!(send, receive);
@@ -160,12 +171,17 @@ async fn datagrams_arrive_and_their_limits_are_told() {
     within(async {
         let pair = pair().await;
         let max = pair.client.max_datagram_size().unwrap();
-        pair.client.send_datagram(Bytes::from(pattern(max))).unwrap();
+        pair.client
+            .send_datagram(Bytes::from(pattern(max)))
+            .unwrap();
         assert_eq!(pair.server.read_datagram().await.unwrap(), pattern(max));
         let too_large = pair.client.send_datagram(Bytes::from(pattern(70_000)));
         assert!(matches!(too_large, Err(SendDatagramError::TooLarge { .. })));
         for index in 0..100_u8 {
-            pair.server.send_datagram_wait(Bytes::copy_from_slice(&[index])).await.unwrap();
+            pair.server
+                .send_datagram_wait(Bytes::copy_from_slice(&[index]))
+                .await
+                .unwrap();
         }
         for index in 0..100_u8 {
             assert_eq!(pair.client.read_datagram().await.unwrap()[..], [index]);
@@ -204,8 +220,14 @@ async fn a_full_datagram_queue_gives_the_datagram_back() {
                 }
             }
         }
-        assert_eq!(refused, Some(SendDatagramError::QueueFull(Bytes::from(pattern(1_000)))));
-        pair.client.send_datagram_wait(Bytes::from_static(b"patient")).await.unwrap();
+        assert_eq!(
+            refused,
+            Some(SendDatagramError::QueueFull(Bytes::from(pattern(1_000))))
+        );
+        pair.client
+            .send_datagram_wait(Bytes::from_static(b"patient"))
+            .await
+            .unwrap();
         while pair.server.read_datagram().await.unwrap() != b"patient"[..] {}
     })
     .await;
@@ -225,8 +247,12 @@ async fn facts_about_the_connection_agree() {
         assert_eq!(client.peer_identity().unwrap().len(), 1);
         assert_eq!(server.peer_identity(), None);
         let (mut a, mut b) = ([0; 32], [0; 32]);
-        client.export_keying_material(&mut a, b"label", b"context").unwrap();
-        server.export_keying_material(&mut b, b"label", b"context").unwrap();
+        client
+            .export_keying_material(&mut a, b"label", b"context")
+            .unwrap();
+        server
+            .export_keying_material(&mut b, b"label", b"context")
+            .unwrap();
         assert_eq!(a, b);
         assert_ne!(a, [0; 32]);
         client.handshake_confirmed().await.unwrap();

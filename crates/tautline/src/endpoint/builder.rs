@@ -113,8 +113,10 @@ impl EndpointBuilder {
     /// # Errors
     /// When the address cannot be bound, or outside of a tokio runtime.
     pub fn bind(self, addr: SocketAddr) -> Result<Endpoint, BindError> {
-        let options =
-            BindOptions { reuse_port: self.shards > 1, buffer_bytes: self.socket_buffer_bytes };
+        let options = BindOptions {
+            reuse_port: self.shards > 1,
+            buffer_bytes: self.socket_buffer_bytes,
+        };
         let first = BoundSocket::bind(addr, options)?;
         // With port 0 the first socket decides.
         let addr = SocketAddr::new(addr.ip(), first.local_addr().port());
@@ -124,7 +126,9 @@ impl EndpointBuilder {
         }
         if self.kernel_steering && sockets.len() > 1 {
             // Best effort: without it, shards hand packets over.
-            let _ = sockets.first().map(|socket| socket.steer(sockets.len() as u16));
+            let _ = sockets
+                .first()
+                .map(|socket| socket.steer(sockets.len() as u16));
         }
         self.start(sockets)
     }
@@ -171,8 +175,12 @@ impl EndpointBuilder {
         let endpoint = Endpoint::from_parts(Arc::clone(&hub), shared);
         for (shard, socket) in hub.shards().iter().zip(sockets) {
             let parts = (Arc::clone(shard), Arc::clone(&hub), socket, steering);
-            if own_threads { spawn_thread(parts) } else { spawn_task(parts) }
-                .map_err(BindError::Setup)?;
+            if own_threads {
+                spawn_thread(parts)
+            } else {
+                spawn_task(parts)
+            }
+            .map_err(BindError::Setup)?;
         }
         Ok(endpoint)
     }
@@ -186,8 +194,13 @@ impl EndpointBuilder {
         config.connection_id_length = config.connection_id_length.max(MIN_SHARDED_CID_BYTES);
         let mut rng = entropy()?;
         config.token_key.get_or_insert_with(|| rng.array());
-        config.stateless_reset_key.get_or_insert_with(|| rng.array());
-        Ok(Some(Steering { shards: shards as u16, cid_len: config.connection_id_length }))
+        config
+            .stateless_reset_key
+            .get_or_insert_with(|| rng.array());
+        Ok(Some(Steering {
+            shards: shards as u16,
+            cid_len: config.connection_id_length,
+        }))
     }
 
     fn transports(&self, shards: usize) -> io::Result<Vec<transport::Endpoint>> {
@@ -198,7 +211,11 @@ impl EndpointBuilder {
                 if shards > 1 {
                     config.shard = Some(index as u16);
                 }
-                Ok(transport::Endpoint::new(Arc::new(config), server.clone(), entropy()?))
+                Ok(transport::Endpoint::new(
+                    Arc::new(config),
+                    server.clone(),
+                    entropy()?,
+                ))
             })
             .collect()
     }
@@ -215,7 +232,9 @@ fn spawn_thread((shard, hub, socket, steering): Parts) -> io::Result<()> {
     let name = format!("tautline-{}", shard.index);
     let (report, started) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new().name(name).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
         let driver = runtime.and_then(|runtime| {
             let driver = {
                 let _inside = runtime.enter();
@@ -234,7 +253,9 @@ fn spawn_thread((shard, hub, socket, steering): Parts) -> io::Result<()> {
             }
         }
     })?;
-    started.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    started
+        .recv()
+        .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// A generator seeded by the operating system.

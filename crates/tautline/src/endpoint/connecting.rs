@@ -45,7 +45,10 @@ fn outcome(state: &mut ConnState) -> Option<Outcome> {
 
 impl Connecting {
     pub(super) fn new(conn: Conn, remote: SocketAddr) -> Self {
-        Self { wait: WaitFor::new(conn, Queue::Handshake, outcome), remote }
+        Self {
+            wait: WaitFor::new(conn, Queue::Handshake, outcome),
+            remote,
+        }
     }
 
     /// The peer's address.

@@ -26,8 +26,10 @@ pub(super) async fn connect(
     port: u16,
 ) -> Result<Connection, ConnectHostError> {
     let resolved = resolve(host, port).await;
-    let resolved =
-        resolved.map_err(|error| ConnectHostError::Resolve { host: host.into(), error })?;
+    let resolved = resolved.map_err(|error| ConnectHostError::Resolve {
+        host: host.into(),
+        error,
+    })?;
     let local = endpoint.local_addr();
     let mut addresses = interleave(resolved.into_iter().filter(|addr| reaches(local, *addr)));
     addresses.truncate(MAX_ATTEMPTS);
@@ -38,7 +40,10 @@ pub(super) async fn connect(
 }
 
 async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
-    let literal = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let literal = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
     if let Ok(ip) = literal.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
     }
@@ -86,8 +91,14 @@ async fn race(
         }
     }
     failed.sort_by_key(|(index, ..)| *index);
-    let attempts = failed.into_iter().map(|(_, addr, error)| (addr, error)).collect();
-    Err(ConnectHostError::AllFailed { host: host.into(), attempts })
+    let attempts = failed
+        .into_iter()
+        .map(|(_, addr, error)| (addr, error))
+        .collect();
+    Err(ConnectHostError::AllFailed {
+        host: host.into(),
+        attempts,
+    })
 }
 
 /// The first attempt that is decided, or `None` when it is time for another one.
@@ -98,10 +109,12 @@ async fn next_outcome(
     let mut delay = pin!(tokio::time::sleep(ATTEMPT_DELAY));
     poll_fn(|cx| {
         for position in 0..running.len() {
-            let Some((index, connecting)) = running.get_mut(position) else { break };
+            let Some((index, connecting)) = running.get_mut(position) else {
+                break;
+            };
             if let Poll::Ready(outcome) = Pin::new(&mut *connecting).poll(cx) {
                 let decided = (*index, connecting.remote_address(), outcome);
-                running.swap_remove(position);
+                drop(running.swap_remove(position));
                 return Poll::Ready(Some(decided));
             }
         }
@@ -120,7 +133,14 @@ mod tests {
     #[test]
     fn families_take_turns_and_repeats_vanish() {
         let addr = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let given = ["1.1.1.1:1", "2.2.2.2:1", "[::1]:1", "1.1.1.1:1", "3.3.3.3:1", "[::2]:1"];
+        let given = [
+            "1.1.1.1:1",
+            "2.2.2.2:1",
+            "[::1]:1",
+            "1.1.1.1:1",
+            "3.3.3.3:1",
+            "[::2]:1",
+        ];
         let order = ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "3.3.3.3:1"];
         assert_eq!(interleave(given.map(addr).into_iter()), order.map(addr));
         assert!(interleave(std::iter::empty()).is_empty());
@@ -131,6 +151,9 @@ mod tests {
         let v6 = resolve("[::1]", 7).await.unwrap();
         assert_eq!(v6, ["[::1]:7".parse().unwrap()]);
         assert_eq!(resolve("::1", 7).await.unwrap(), v6);
-        assert_eq!(resolve("127.0.0.1", 7).await.unwrap(), ["127.0.0.1:7".parse().unwrap()]);
+        assert_eq!(
+            resolve("127.0.0.1", 7).await.unwrap(),
+            ["127.0.0.1:7".parse().unwrap()]
+        );
     }
 }

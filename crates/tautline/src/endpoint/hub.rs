@@ -172,10 +172,12 @@ impl Hub {
 
     /// The next client, or `None` when none will come.
     pub(super) fn accept(&self) -> HubWait<'_, Option<Incoming>> {
-        HubWait::new(self, HubQueue::Accept, |hub, state| match state.knocking.pop_front() {
-            Some(incoming) => Some(Some(incoming)),
-            None if state.not_accepting || state.dead_shards >= hub.shards.len() => Some(None),
-            None => None,
+        HubWait::new(self, HubQueue::Accept, |hub, state| {
+            match state.knocking.pop_front() {
+                Some(incoming) => Some(Some(incoming)),
+                None if state.not_accepting || state.dead_shards >= hub.shards.len() => Some(None),
+                None => None,
+            }
         })
     }
 
@@ -197,12 +199,13 @@ pub(super) struct HubWait<'a, T> {
 }
 
 impl<'a, T> HubWait<'a, T> {
-    fn new(
-        hub: &'a Hub,
-        queue: HubQueue,
-        attempt: fn(&Hub, &mut HubState) -> Option<T>,
-    ) -> Self {
-        Self { hub, queue, place: None, attempt }
+    fn new(hub: &'a Hub, queue: HubQueue, attempt: fn(&Hub, &mut HubState) -> Option<T>) -> Self {
+        Self {
+            hub,
+            queue,
+            place: None,
+            attempt,
+        }
     }
 }
 

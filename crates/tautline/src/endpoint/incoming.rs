@@ -37,7 +37,7 @@ pub struct Incoming {
 /// [`Incoming::retry`] is of no use: the client answered a Retry already.
 #[derive(Debug, thiserror::Error)]
 #[error("the client's address is validated already: accept or refuse it")]
-pub struct RetryError(pub Incoming);
+pub struct RetryError(pub Box<Incoming>);
 
 /// Accepts an [`Incoming`] and waits for its handshake.
 #[derive(Debug)]
@@ -46,7 +46,10 @@ pub struct IncomingFuture(Result<Connecting, Option<HandshakeError>>);
 
 impl Incoming {
     pub(crate) fn new(attempt: transport::Incoming, shard: Arc<Shard>) -> Self {
-        Self { attempt: Some(attempt), shard }
+        Self {
+            attempt: Some(attempt),
+            shard,
+        }
     }
 
     /// Starts the handshake.
@@ -70,7 +73,9 @@ impl Incoming {
         config: Option<Arc<ServerConfig>>,
     ) -> Result<Connecting, HandshakeError> {
         let remote = self.remote_address();
-        let closed = || HandshakeError::NotAccepted { reason: "the endpoint is closed".into() };
+        let closed = || HandshakeError::NotAccepted {
+            reason: "the endpoint is closed".into(),
+        };
         let attempt = self.attempt.take().ok_or_else(closed)?;
         let shard = Arc::clone(&self.shard);
         let mut state = shard.state.lock();
@@ -83,7 +88,9 @@ impl Incoming {
         let (handle, quic) = state
             .endpoint
             .accept(shard.now(), attempt, config)
-            .map_err(|error| HandshakeError::NotAccepted { reason: error.to_string() })?;
+            .map_err(|error| HandshakeError::NotAccepted {
+                reason: error.to_string(),
+            })?;
         let conn = shard.adopt(&mut state, handle, quic);
         Ok(Connecting::new(conn, remote))
     }
@@ -96,7 +103,7 @@ impl Incoming {
         if let Some(attempt) = self.attempt.take() {
             if !attempt.may_retry() {
                 self.attempt = Some(attempt);
-                return Err(RetryError(self));
+                return Err(RetryError(Box::new(self)));
             }
             self.answer(|state, now, out| state.endpoint.retry(now, attempt, out));
         }
@@ -117,12 +124,16 @@ impl Incoming {
 
     /// Where the client claims to be. See [`Self::remote_address_validated`].
     pub fn remote_address(&self) -> SocketAddr {
-        self.attempt.as_ref().map_or_else(unspecified, transport::Incoming::remote_address)
+        self.attempt
+            .as_ref()
+            .map_or_else(unspecified, transport::Incoming::remote_address)
     }
 
     /// Whether a token proved that the client is where it claims to be.
     pub fn remote_address_validated(&self) -> bool {
-        self.attempt.as_ref().is_some_and(transport::Incoming::is_validated)
+        self.attempt
+            .as_ref()
+            .is_some_and(transport::Incoming::is_validated)
     }
 
     /// Lets the transport write an answer and sends it, unless the socket is busy.
@@ -169,7 +180,9 @@ impl Future for IncomingFuture {
         match &mut self.0 {
             Ok(connecting) => Pin::new(connecting).poll(cx),
             Err(error) => Poll::Ready(Err(error.take().unwrap_or_else(|| {
-                HandshakeError::NotAccepted { reason: "polled after it was over".into() }
+                HandshakeError::NotAccepted {
+                    reason: "polled after it was over".into(),
+                }
             }))),
         }
     }

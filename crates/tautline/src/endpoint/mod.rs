@@ -134,7 +134,12 @@ impl Endpoint {
     /// # Errors
     /// When the attempt cannot even start; see [`ConnectError`].
     pub fn connect(&self, addr: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        let config = self.shared.client.lock().clone().ok_or(ConnectError::NoClientConfig)?;
+        let config = self
+            .shared
+            .client
+            .lock()
+            .clone()
+            .ok_or(ConnectError::NoClientConfig)?;
         self.connect_with(config, addr, server_name)
     }
 
@@ -162,9 +167,14 @@ impl Endpoint {
             return Err(ConnectError::EndpointClosed);
         }
         let four_tuple = FourTuple { local, remote };
-        let tokens = config.token_store.clone().map(|store| (server_name.to_owned(), store));
+        let tokens = config
+            .token_store
+            .clone()
+            .map(|store| (server_name.to_owned(), store));
         let (handle, quic) =
-            state.endpoint.connect(shard.now(), config, four_tuple, server_name)?;
+            state
+                .endpoint
+                .connect(shard.now(), config, four_tuple, server_name)?;
         let conn = shard.adopt(&mut state, handle, quic);
         conn.state.lock().tokens = tokens;
         Ok(Connecting::new(conn, remote))
@@ -285,7 +295,9 @@ impl Endpoint {
         let reason = Bytes::copy_from_slice(reason);
         for shard in self.hub.shards() {
             let conns: Vec<_> = shard.state.lock().table.iter().cloned().collect();
-            conns.iter().for_each(|conn| conn.close(code, reason.clone()));
+            conns
+                .iter()
+                .for_each(|conn| conn.close(code, reason.clone()));
         }
     }
 

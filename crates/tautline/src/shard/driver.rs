@@ -25,7 +25,7 @@ use super::{Shard, ShardState, count, handover, timers::TimerQueue};
 use crate::{
     conn::{ConnShared, ConnState},
     endpoint::{Hub, Incoming},
-    socket::{BoundSocket, Received, ReceiveBuffers, Sent, Socket},
+    socket::{BoundSocket, ReceiveBuffers, Received, Sent, Socket},
     timer::Timer,
 };
 
@@ -142,7 +142,11 @@ impl Driver {
         self.collect_dirty();
         self.collect_expired();
         let sending = self.run_connections(cx);
-        if receiving == Step::More || sending == Step::More { Step::More } else { Step::Idle }
+        if receiving == Step::More || sending == Step::More {
+            Step::More
+        } else {
+            Step::Idle
+        }
     }
 
     // ---- in ----
@@ -173,7 +177,9 @@ impl Driver {
     }
 
     fn receive_from_old(&mut self, cx: &mut Context<'_>, now: Instant) {
-        let Some((socket, until)) = self.io.old.take() else { return };
+        let Some((socket, until)) = self.io.old.take() else {
+            return;
+        };
         if now >= until {
             return;
         }
@@ -191,8 +197,14 @@ impl Driver {
     fn deliver(&mut self, received: Received) {
         let counters = &self.shard.counters;
         count(&counters.received_batches, 1);
-        count(&counters.received_datagrams, received.len.div_ceil(received.stride) as u64);
-        let meta = DatagramMeta { four_tuple: received.four_tuple, ecn: received.ecn };
+        count(
+            &counters.received_datagrams,
+            received.len.div_ceil(received.stride) as u64,
+        );
+        let meta = DatagramMeta {
+            four_tuple: received.four_tuple,
+            ecn: received.ecn,
+        };
         let shard = Arc::clone(&self.shard);
         let mut state = shard.state.lock();
         let mut left = received.len;
@@ -205,7 +217,13 @@ impl Driver {
                 hand_over(&self.hub, &shard, owner, meta, datagram);
                 continue;
             }
-            route.datagram(meta, datagram, &mut self.io, &mut self.ready, &mut self.knocking);
+            route.datagram(
+                meta,
+                datagram,
+                &mut self.io,
+                &mut self.ready,
+                &mut self.knocking,
+            );
         }
     }
 
@@ -218,7 +236,13 @@ impl Driver {
         let mut state = shard.state.lock();
         let mut route = Route::new(&mut state, shard.now());
         for (meta, datagram) in self.inbox.drain(..) {
-            route.datagram(meta, datagram, &mut self.io, &mut self.ready, &mut self.knocking);
+            route.datagram(
+                meta,
+                datagram,
+                &mut self.io,
+                &mut self.ready,
+                &mut self.knocking,
+            );
         }
     }
 
@@ -226,7 +250,9 @@ impl Driver {
     fn heed_unreachable(&mut self) -> bool {
         let mut heard = false;
         for _ in 0..UNREACHABLE_PER_ROUND {
-            let Some(remote) = self.io.socket.next_unreachable() else { break };
+            let Some(remote) = self.io.socket.next_unreachable() else {
+                break;
+            };
             heard = true;
             let conns: Vec<_> = self.shard.state.lock().table.iter().cloned().collect();
             for conn in conns {
@@ -246,7 +272,8 @@ impl Driver {
             return;
         }
         for attempt in self.knocking.drain(..) {
-            self.hub.knock(Incoming::new(attempt, Arc::clone(&self.shard)));
+            self.hub
+                .knock(Incoming::new(attempt, Arc::clone(&self.shard)));
         }
     }
 
@@ -279,7 +306,9 @@ impl Driver {
         }
         let mut batches = SEND_BATCHES_PER_ROUND;
         for _ in 0..CONNECTIONS_PER_ROUND {
-            let Some(conn) = self.ready.pop_front() else { return Step::Idle };
+            let Some(conn) = self.ready.pop_front() else {
+                return Step::Idle;
+            };
             let sent = self.run_connection(cx, &conn);
             if self.io.unsent.is_some() {
                 return Step::Idle;
@@ -289,7 +318,11 @@ impl Driver {
                 break;
             }
         }
-        if self.ready.is_empty() { Step::Idle } else { Step::More }
+        if self.ready.is_empty() {
+            Step::Idle
+        } else {
+            Step::More
+        }
     }
 
     /// Timeouts, sending, events. Returns how many batches it sent.
@@ -323,7 +356,11 @@ impl Driver {
         state.absorb_events(&mut self.woken);
         state.keep_token();
         let drained = self.answer_endpoint_events(conn, &mut state);
-        let deadline = if drained { None } else { state.quic.poll_timeout() };
+        let deadline = if drained {
+            None
+        } else {
+            state.quic.poll_timeout()
+        };
         self.timers.set(conn.handle, &mut state.armed, deadline);
         drop(state);
         self.wake_tasks();
@@ -384,11 +421,15 @@ impl Driver {
     fn take_new_socket(&mut self) {
         let (new, conns) = {
             let mut state = self.shard.state.lock();
-            let Some(new) = state.new_socket.take() else { return };
+            let Some(new) = state.new_socket.take() else {
+                return;
+            };
             (new, state.table.iter().cloned().collect::<Vec<_>>())
         };
         let local = new.local_addr();
-        let Ok(socket) = new.into_socket() else { return };
+        let Ok(socket) = new.into_socket() else {
+            return;
+        };
         let now = self.shard.now();
         let old = std::mem::replace(&mut self.io.socket, socket);
         self.io.old = Some((old, now + OLD_SOCKET_LIFETIME));
@@ -428,7 +469,9 @@ impl Future for Driver {
             if this.is_over() {
                 return Poll::Ready(());
             }
-            let Some(deadline) = this.next_deadline() else { return Poll::Pending };
+            let Some(deadline) = this.next_deadline() else {
+                return Poll::Pending;
+            };
             let now = this.shard.now();
             if this.timer.poll_until(cx, deadline, now).is_pending() {
                 return Poll::Pending;
@@ -496,8 +539,17 @@ struct RouteState<'a> {
 
 impl<'a> Route<'a> {
     fn new(state: &'a mut ShardState, now: Instant) -> Self {
-        let ShardState { endpoint, table, .. } = state;
-        Self { state: RouteState { endpoint, table, current: None }, now }
+        let ShardState {
+            endpoint, table, ..
+        } = state;
+        Self {
+            state: RouteState {
+                endpoint,
+                table,
+                current: None,
+            },
+            now,
+        }
     }
 
     fn datagram(
@@ -508,7 +560,11 @@ impl<'a> Route<'a> {
         ready: &mut VecDeque<Arc<ConnShared>>,
         knocking: &mut Vec<tautline_transport::endpoint::Incoming>,
     ) {
-        let RouteState { endpoint, table, current } = &mut self.state;
+        let RouteState {
+            endpoint,
+            table,
+            current,
+        } = &mut self.state;
         io.answer.clear();
         match endpoint.handle_datagram(self.now, meta, datagram, &mut io.answer) {
             DatagramEvent::Connection(handle, datagram) => {
@@ -555,11 +611,20 @@ fn hand_over(hub: &Hub, shard: &Shard, owner: u16, meta: DatagramMeta, datagram:
         taken
     });
     let counters = &shard.counters;
-    count(if taken { &counters.handed_over } else { &counters.handover_drops }, 1);
+    count(
+        if taken {
+            &counters.handed_over
+        } else {
+            &counters.handover_drops
+        },
+        1,
+    );
 }
 
 fn count_sent(shard: &Shard, transmit: &Transmit) {
-    let datagrams = transmit.segment_size.map_or(1, |size| transmit.len.div_ceil(size.max(1)));
+    let datagrams = transmit
+        .segment_size
+        .map_or(1, |size| transmit.len.div_ceil(size.max(1)));
     count(&shard.counters.sent_batches, 1);
     count(&shard.counters.sent_datagrams, datagrams as u64);
 }

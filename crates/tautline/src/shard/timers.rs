@@ -37,7 +37,10 @@ impl TimerQueue {
 
     /// A connection whose deadline has passed. It stays in the queue until [`Self::set`] moves it.
     pub(super) fn expired(&self, now: Instant) -> impl Iterator<Item = ConnectionHandle> + '_ {
-        self.deadlines.iter().take_while(move |(at, _)| *at <= now).map(|(_, handle)| *handle)
+        self.deadlines
+            .iter()
+            .take_while(move |(at, _)| *at <= now)
+            .map(|(_, handle)| *handle)
     }
 }
 
@@ -55,7 +58,10 @@ mod tests {
         assert_eq!(queue.next(), Some(at(30)));
         queue.set(ConnectionHandle(2), &mut b, Some(at(70)));
         assert_eq!(queue.next(), Some(at(50)));
-        assert_eq!(queue.expired(at(60)).collect::<Vec<_>>(), [ConnectionHandle(1)]);
+        assert_eq!(
+            queue.expired(at(60)).collect::<Vec<_>>(),
+            [ConnectionHandle(1)]
+        );
         queue.set(ConnectionHandle(1), &mut a, None);
         queue.set(ConnectionHandle(2), &mut b, None);
         assert_eq!((queue.next(), a, b), (None, None, None));

@@ -93,7 +93,10 @@ pub(crate) struct BindOptions {
 
 impl Default for BindOptions {
     fn default() -> Self {
-        Self { reuse_port: false, buffer_bytes: WANTED_BUFFER_BYTES }
+        Self {
+            reuse_port: false,
+            buffer_bytes: WANTED_BUFFER_BYTES,
+        }
     }
 }
 
@@ -129,14 +132,25 @@ impl BoundSocket {
         let _ = offload.set_send_buffer_size((&socket).into(), buffer_bytes);
         let granted = |size: io::Result<usize>| {
             // Linux reports twice what may be used; the other half is its bookkeeping.
-            size.map_or(0, |bytes| if cfg!(target_os = "linux") { bytes / 2 } else { bytes })
+            size.map_or(0, |bytes| {
+                if cfg!(target_os = "linux") {
+                    bytes / 2
+                } else {
+                    bytes
+                }
+            })
         };
         let buffers = SocketBuffers {
             wanted_bytes: buffer_bytes,
             receive_bytes: granted(offload.recv_buffer_size((&socket).into())),
             send_bytes: granted(offload.send_buffer_size((&socket).into())),
         };
-        Ok(Self { socket, offload, local, buffers })
+        Ok(Self {
+            socket,
+            offload,
+            local,
+            buffers,
+        })
     }
 
     /// Asks for ICMP errors, so that a refused port is known at once.
@@ -157,7 +171,12 @@ impl BoundSocket {
     /// Ties the socket to the current runtime.
     pub(crate) fn into_socket(self) -> io::Result<Socket> {
         let io = tokio::net::UdpSocket::from_std(self.socket)?;
-        Ok(Socket { io, offload: self.offload, local: self.local, icmp: AtomicBool::new(false) })
+        Ok(Socket {
+            io,
+            offload: self.offload,
+            local: self.local,
+            icmp: AtomicBool::new(false),
+        })
     }
 }
 
@@ -168,7 +187,10 @@ fn set_reuse_port(socket: &socket2::Socket) -> io::Result<()> {
 
 #[cfg(not(all(unix, not(any(target_os = "solaris", target_os = "illumos")))))]
 fn set_reuse_port(_: &socket2::Socket) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "no SO_REUSEPORT here: use one shard"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "no SO_REUSEPORT here: use one shard",
+    ))
 }
 
 /// A non-blocking UDP socket with offloads.
@@ -249,12 +271,16 @@ impl Socket {
     }
 
     fn send_once(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {
-        self.io.try_io(Interest::WRITABLE, || self.offload.try_send((&self.io).into(), transmit))
+        self.io.try_io(Interest::WRITABLE, || {
+            self.offload.try_send((&self.io).into(), transmit)
+        })
     }
 
     /// After a refused batch: the interface may not do segmentation.
     fn send_one_by_one(&self, transmit: &Transmit, contents: &[u8]) -> Sent {
-        let Some(size) = transmit.segment_size.filter(|&size| size > 0 && size < contents.len())
+        let Some(size) = transmit
+            .segment_size
+            .filter(|&size| size > 0 && size < contents.len())
         else {
             // Too large a probe, a full queue, or a firewall: a lost packet.
             return Sent::Dropped;
@@ -264,7 +290,10 @@ impl Socket {
         }
         let mut outcome = Sent::Dropped;
         for datagram in contents.chunks(size) {
-            if self.send_once(&self.outgoing(transmit, datagram, None)).is_ok() {
+            if self
+                .send_once(&self.outgoing(transmit, datagram, None))
+                .is_ok()
+            {
                 outcome = Sent::Taken;
             }
         }
@@ -327,7 +356,9 @@ impl Socket {
                 local: SocketAddr::new(ip.to_canonical(), self.local.port()),
                 remote: canonical(meta.addr),
             },
-            ecn: meta.ecn.map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
+            ecn: meta
+                .ecn
+                .map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8)),
             len: meta.len,
             stride: meta.stride.max(1),
         }
@@ -369,7 +400,10 @@ pub(crate) fn reaches(local: SocketAddr, remote: SocketAddr) -> bool {
 }
 
 fn is_stale_icmp(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset)
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+    )
 }
 
 fn is_no_route(error: &io::Error) -> bool {

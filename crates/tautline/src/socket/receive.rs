@@ -36,7 +36,9 @@ impl Buffer {
     fn new() -> Self {
         // A boxed slice has no capacity beyond its length; `rewind` relies on that.
         let memory = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { tail: BytesMut::from(Bytes::from(memory)) }
+        Self {
+            tail: BytesMut::from(Bytes::from(memory)),
+        }
     }
 
     /// Makes the whole buffer usable again; false when datagrams in it are still held.
@@ -57,7 +59,10 @@ impl Buffer {
 
 impl ReceiveBuffers {
     pub(crate) fn new() -> Self {
-        Self { current: Buffer::new(), spares: VecDeque::new() }
+        Self {
+            current: Buffer::new(),
+            spares: VecDeque::new(),
+        }
     }
 
     /// At least [`SLOT_BYTES`] bytes to receive into.
@@ -91,7 +96,11 @@ impl ReceiveBuffers {
     pub(crate) fn take(&mut self, len: usize) -> BytesMut {
         let len = len.min(self.current.tail.len());
         let datagram = self.current.tail.split_to(len);
-        if len < COPY_BELOW_BYTES { BytesMut::from(&datagram[..]) } else { datagram }
+        if len < COPY_BELOW_BYTES {
+            BytesMut::from(&datagram[..])
+        } else {
+            datagram
+        }
     }
 }
 

@@ -39,7 +39,11 @@ pub(crate) fn attach(socket: &std::net::UdpSocket, shards: u16) -> io::Result<()
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// No steering outside Linux; packets are handed over between shards.
@@ -51,7 +55,12 @@ pub(crate) fn attach(_: &std::net::UdpSocket, _: u16) -> io::Result<()> {
 /// The program: an index of a socket in the group, or a number beyond it for "use the hash".
 #[cfg(target_os = "linux")]
 fn program(shards: u16) -> [libc::sock_filter; 7] {
-    let op = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let op = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
     // What lies beyond the group sends the kernel back to its hash.
     let by_hash = u32::MAX;
     [
@@ -60,8 +69,18 @@ fn program(shards: u16) -> [libc::sock_filter; 7] {
         op(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, 0),
         op(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0x80, 3, 0),
         // Short header: the shard number.
-        op(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, SHORT_HEADER_CID_OFFSET, 0, 0),
-        op(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, u32::from(shards), 1, 0),
+        op(
+            libc::BPF_LD | libc::BPF_H | libc::BPF_ABS,
+            SHORT_HEADER_CID_OFFSET,
+            0,
+            0,
+        ),
+        op(
+            libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K,
+            u32::from(shards),
+            1,
+            0,
+        ),
         op(libc::BPF_RET | libc::BPF_A, 0, 0, 0),
         op(libc::BPF_RET | libc::BPF_K, by_hash, 0, 0),
         op(libc::BPF_RET | libc::BPF_K, by_hash, 0, 0),

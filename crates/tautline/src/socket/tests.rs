@@ -5,16 +5,29 @@ use super::*;
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 fn bind(addr: SocketAddr) -> Socket {
-    BoundSocket::bind(addr, BindOptions::default()).unwrap().into_socket().unwrap()
+    BoundSocket::bind(addr, BindOptions::default())
+        .unwrap()
+        .into_socket()
+        .unwrap()
 }
 
 fn to(socket: &Socket, remote: SocketAddr, segment_size: Option<usize>, len: usize) -> Transmit {
-    let four_tuple = FourTuple { local: socket.local, remote };
-    Transmit { four_tuple, ecn: Ecn::Ect0, len, segment_size }
+    let four_tuple = FourTuple {
+        local: socket.local,
+        remote,
+    };
+    Transmit {
+        four_tuple,
+        ecn: Ecn::Ect0,
+        len,
+        segment_size,
+    }
 }
 
 async fn receive(socket: &Socket, buffers: &mut ReceiveBuffers) -> Received {
-    poll_fn(|cx| socket.poll_receive(cx, buffers.slot())).await.unwrap()
+    poll_fn(|cx| socket.poll_receive(cx, buffers.slot()))
+        .await
+        .unwrap()
 }
 
 #[tokio::test]
@@ -24,7 +37,11 @@ async fn a_batch_arrives_as_its_datagrams() {
     let segments = a.max_segments();
     let segment_size = if segments >= 5 { Some(1_200) } else { None };
     let sent = poll_fn(|cx| {
-        a.poll_send(cx, &to(&a, b.local, segment_size, contents.len()), &contents)
+        a.poll_send(
+            cx,
+            &to(&a, b.local, segment_size, contents.len()),
+            &contents,
+        )
     });
     assert_eq!(sent.await, Sent::Taken);
     let mut buffers = ReceiveBuffers::new();
@@ -60,9 +77,16 @@ async fn ipv4_looks_the_same_through_a_dual_stack_socket() {
     assert_eq!(back.four_tuple.remote, v4.local);
     assert_eq!(back.four_tuple.local.ip(), IpAddr::V4(Ipv4Addr::LOCALHOST));
     assert_eq!(&buffers.take(back.len)[..], b"hi");
-    let transmit =
-        Transmit { four_tuple: back.four_tuple, ecn: Ecn::NotEct, len: 3, segment_size: None };
-    assert_eq!(poll_fn(|cx| dual.poll_send(cx, &transmit, b"bye")).await, Sent::Taken);
+    let transmit = Transmit {
+        four_tuple: back.four_tuple,
+        ecn: Ecn::NotEct,
+        len: 3,
+        segment_size: None,
+    };
+    assert_eq!(
+        poll_fn(|cx| dual.poll_send(cx, &transmit, b"bye")).await,
+        Sent::Taken
+    );
     let there = receive(&v4, &mut buffers).await;
     assert_eq!(&buffers.take(there.len)[..], b"bye");
 }
@@ -80,7 +104,11 @@ fn families_are_told_apart() {
 
 #[test]
 fn small_buffers_come_with_a_cure() {
-    let mut buffers = SocketBuffers { wanted_bytes: 1, receive_bytes: 1, send_bytes: 1 };
+    let mut buffers = SocketBuffers {
+        wanted_bytes: 1,
+        receive_bytes: 1,
+        send_bytes: 1,
+    };
     assert_eq!(buffers.warning(), None);
     buffers.wanted_bytes = 7 << 20;
     let warning = buffers.warning().unwrap();

@@ -26,7 +26,11 @@ pub(super) fn switch_off(socket: &std::net::UdpSocket) -> io::Result<()> {
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Nothing asks for timestamps elsewhere.

@@ -40,8 +40,10 @@ mod linux {
         let received = unsafe {
             socket2::SockAddr::try_init(|name, name_len| {
                 let mut byte = 0_u8;
-                let mut vector =
-                    libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+                let mut vector = libc::iovec {
+                    iov_base: (&raw mut byte).cast(),
+                    iov_len: 1,
+                };
                 let mut header: libc::msghdr = std::mem::zeroed();
                 header.msg_name = name.cast();
                 header.msg_namelen = *name_len;
@@ -71,9 +73,7 @@ mod linux {
         };
         match received {
             // The name is where the datagram in question went.
-            Ok(((), destination)) => {
-                Ok(Some(destination.as_socket().filter(|_| unreachable)))
-            }
+            Ok(((), destination)) => Ok(Some(destination.as_socket().filter(|_| unreachable))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }

@@ -55,7 +55,11 @@ pub struct ReadChunk {
 
 impl RecvStream {
     pub(crate) fn new(conn: Conn, id: StreamId) -> Self {
-        Self { conn, id, over: None }
+        Self {
+            conn,
+            id,
+            over: None,
+        }
     }
 
     /// The stream's number.
@@ -205,9 +209,10 @@ impl RecvStream {
         poll_fn(|cx| {
             self.poll_with(cx, |state, id| {
                 Ok(match state.quic.read_unordered(id, max_bytes.max(1))? {
-                    UnorderedOutcome::Chunk { offset, data } => {
-                        Read::Some(ReadChunk { offset, bytes: data })
-                    }
+                    UnorderedOutcome::Chunk { offset, data } => Read::Some(ReadChunk {
+                        offset,
+                        bytes: data,
+                    }),
                     UnorderedOutcome::Blocked => Read::Blocked,
                     UnorderedOutcome::Finished => Read::Finished,
                 })

@@ -9,7 +9,9 @@ use std::{
 
 use bytes::Bytes;
 use tautline_transport::{
-    stream::{ResetError as TransportResetError, WriteError as TransportWriteError, sched::Priority},
+    stream::{
+        ResetError as TransportResetError, WriteError as TransportWriteError, sched::Priority,
+    },
     units::StreamId,
 };
 use tokio::io::AsyncWrite;
@@ -42,7 +44,11 @@ pub struct SendStream {
 impl SendStream {
     pub(crate) fn new(conn: Conn, id: StreamId) -> Self {
         conn.state.lock().waiting.hold_sender(id);
-        Self { conn, id, over: false }
+        Self {
+            conn,
+            id,
+            over: false,
+        }
     }
 
     /// The stream's number.
@@ -158,7 +164,9 @@ impl SendStream {
         let id = self.id;
         let finished = self.conn.with(|state| {
             state.touched = true;
-            if state.error.is_some() { Err(ClosedStream) } else {
+            if state.error.is_some() {
+                Err(ClosedStream)
+            } else {
                 state.quic.finish(id).map_err(|_| ClosedStream)
             }
         });
@@ -205,7 +213,8 @@ impl SendStream {
     /// Sets the stream's place among others. Default urgency 3, not incremental. RFC 9218.
     /// Without effect once everything is sent.
     pub fn set_priority(&self, priority: Priority) {
-        self.conn.with(|state| state.quic.set_priority(self.id, priority));
+        self.conn
+            .with(|state| state.quic.set_priority(self.id, priority));
     }
 
     /// Waits until the peer needs no more from this stream: `Ok(None)` when it acknowledged
@@ -224,7 +233,11 @@ impl SendStream {
         let id = self.id;
         self.conn.state.lock().waiting.hold_sender(id);
         let outcome = move |state: &mut ConnState| {
-            let outcome = state.waiting.senders.get(&id).and_then(|sender| sender.outcome);
+            let outcome = state
+                .waiting
+                .senders
+                .get(&id)
+                .and_then(|sender| sender.outcome);
             match outcome {
                 Some(SendOutcome::Delivered | SendOutcome::Reset) => Some(Ok(None)),
                 Some(SendOutcome::Stopped(code)) => Some(Ok(Some(code))),
@@ -235,7 +248,11 @@ impl SendStream {
             }
         };
         let wait = WaitFor::new(self.conn.clone(), Queue::Stopped(id), outcome);
-        Stopped { wait, conn: self.conn.clone(), id }
+        Stopped {
+            wait,
+            conn: self.conn.clone(),
+            id,
+        }
     }
 }
 
@@ -266,7 +283,11 @@ impl<F> Drop for Stopped<F> {
 
 /// Why a write failed; a stopped stream keeps its code even when the transport forgot it.
 fn explain(state: &ConnState, id: StreamId, error: TransportWriteError) -> WriteError {
-    let outcome = state.waiting.senders.get(&id).and_then(|sender| sender.outcome);
+    let outcome = state
+        .waiting
+        .senders
+        .get(&id)
+        .and_then(|sender| sender.outcome);
     match (error, outcome) {
         (TransportWriteError::Stopped(code), _) | (_, Some(SendOutcome::Stopped(code))) => {
             WriteError::Stopped(code)
@@ -309,7 +330,9 @@ impl AsyncWrite for SendStream {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_slice(cx, data).map_err(Into::into)
+        self.get_mut()
+            .poll_write_slice(cx, data)
+            .map_err(Into::into)
     }
 
     /// Nothing to do: the driver sends as soon as it can.

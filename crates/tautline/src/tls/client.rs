@@ -137,7 +137,10 @@ impl ClientTls {
         let builder = rustls::ClientConfig::builder_with_provider(self.provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?;
         let custom = |verifier: Arc<dyn ServerCertVerifier>| {
-            builder.clone().dangerous().with_custom_certificate_verifier(verifier)
+            builder
+                .clone()
+                .dangerous()
+                .with_custom_certificate_verifier(verifier)
         };
         let builder = match self.trust {
             Trust::Roots(roots) => builder.with_root_certificates(roots),

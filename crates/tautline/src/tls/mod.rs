@@ -139,7 +139,10 @@ where
     I: IntoIterator,
     I::Item: AsRef<[u8]>,
 {
-    names.into_iter().map(|name| name.as_ref().to_vec()).collect()
+    names
+        .into_iter()
+        .map(|name| name.as_ref().to_vec())
+        .collect()
 }
 
 #[cfg(test)]
@@ -152,10 +155,24 @@ mod tests {
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(fingerprint.to_string(), text);
         assert_eq!(text.parse(), Ok(fingerprint));
-        let with_colons: Vec<_> = text.as_bytes().chunks(2).map(String::from_utf8_lossy).collect();
+        let with_colons: Vec<_> = text
+            .as_bytes()
+            .chunks(2)
+            .map(String::from_utf8_lossy)
+            .collect();
         assert_eq!(with_colons.join(":").parse(), Ok(fingerprint));
-        for bad in ["", "ba78", &text[1..], &format!("{text}0"), &text.replace('b', "x")] {
-            assert_eq!(bad.parse::<Fingerprint>(), Err(ParseFingerprintError), "{bad}");
+        for bad in [
+            "",
+            "ba78",
+            &text[1..],
+            &format!("{text}0"),
+            &text.replace('b', "x"),
+        ] {
+            assert_eq!(
+                bad.parse::<Fingerprint>(),
+                Err(ParseFingerprintError),
+                "{bad}"
+            );
         }
     }
 }

@@ -89,8 +89,9 @@ impl ServerTls {
         let builder = match self.clients {
             Some(roots) => {
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, self.provider);
-                let verifier =
-                    verifier.build().map_err(|error| TlsError::Config(error.to_string()))?;
+                let verifier = verifier
+                    .build()
+                    .map_err(|error| TlsError::Config(error.to_string()))?;
                 builder.with_client_cert_verifier(verifier)
             }
             None => builder.with_no_client_auth(),

@@ -46,7 +46,11 @@ impl Anyone {
         Self { provider }
     }
 
-    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "one shape for both")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "one shape for both"
+    )]
     fn verify(&self, _: &CertificateDer<'_>) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
     }
@@ -87,7 +91,9 @@ macro_rules! server_cert_verifier {
             }
 
             fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-                self.provider.signature_verification_algorithms.supported_schemes()
+                self.provider
+                    .signature_verification_algorithms
+                    .supported_schemes()
             }
         }
     };

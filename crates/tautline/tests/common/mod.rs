@@ -9,61 +9,71 @@ use tautline::{
     tls::{self, ClientTls, SelfSigned},
 };
 
-pub const ALPN: &str = "test";
+pub(crate) const ALPN: &str = "test";
 
-pub fn loopback() -> SocketAddr {
+pub(crate) fn loopback() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-pub fn identity() -> SelfSigned {
+pub(crate) fn identity() -> SelfSigned {
     tls::self_signed(["localhost"]).unwrap()
 }
 
-pub fn server_config(identity: &SelfSigned, transport: TransportConfig) -> ServerConfig {
+pub(crate) fn server_config(identity: &SelfSigned, transport: TransportConfig) -> ServerConfig {
     let mut config = identity.server().alpn([ALPN]).build().unwrap();
     config.transport = Arc::new(transport);
     config
 }
 
-pub fn client_config(identity: &SelfSigned, transport: TransportConfig) -> ClientConfig {
-    let mut config = ClientTls::pinned([identity.fingerprint]).alpn([ALPN]).build().unwrap();
+pub(crate) fn client_config(identity: &SelfSigned, transport: TransportConfig) -> ClientConfig {
+    let mut config = ClientTls::pinned([identity.fingerprint])
+        .alpn([ALPN])
+        .build()
+        .unwrap();
     config.transport = Arc::new(transport);
     config
 }
 
 /// What two connected ends need to stay alive.
-pub struct Pair {
-    pub server_endpoint: Endpoint,
-    pub client_endpoint: Endpoint,
-    pub server: Connection,
-    pub client: Connection,
+pub(crate) struct Pair {
+    pub(crate) server_endpoint: Endpoint,
+    pub(crate) client_endpoint: Endpoint,
+    pub(crate) server: Connection,
+    pub(crate) client: Connection,
 }
 
-pub async fn pair() -> Pair {
+pub(crate) async fn pair() -> Pair {
     pair_with(TransportConfig::default(), TransportConfig::default()).await
 }
 
-pub async fn pair_with(server: TransportConfig, client: TransportConfig) -> Pair {
+pub(crate) async fn pair_with(server: TransportConfig, client: TransportConfig) -> Pair {
     pair_on(Endpoint::builder(), server, client).await
 }
 
 /// `builder` makes the server's endpoint.
-pub async fn pair_on(
+pub(crate) async fn pair_on(
     builder: EndpointBuilder,
     server: TransportConfig,
     client: TransportConfig,
 ) -> Pair {
     let identity = identity();
-    let server_endpoint =
-        builder.server(server_config(&identity, server)).bind(loopback()).unwrap();
+    let server_endpoint = builder
+        .server(server_config(&identity, server))
+        .bind(loopback())
+        .unwrap();
     let client_endpoint = Endpoint::client(loopback()).unwrap();
     client_endpoint.set_default_client_config(client_config(&identity, client));
     let (server, client) = connect(&server_endpoint, &client_endpoint).await;
-    Pair { server_endpoint, client_endpoint, server, client }
+    Pair {
+        server_endpoint,
+        client_endpoint,
+        server,
+        client,
+    }
 }
 
 /// One more connection between two endpoints: (server's, client's).
-pub async fn connect(server: &Endpoint, client: &Endpoint) -> (Connection, Connection) {
+pub(crate) async fn connect(server: &Endpoint, client: &Endpoint) -> (Connection, Connection) {
     let accept = async { server.accept().await.unwrap().await.unwrap() };
     let connecting = client.connect(server.local_addr(), "localhost").unwrap();
     let connect = async { connecting.await.unwrap() };
@@ -71,11 +81,13 @@ pub async fn connect(server: &Endpoint, client: &Endpoint) -> (Connection, Conne
 }
 
 /// Fails a test that hangs. Never decides what passes.
-pub async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("the test hangs")
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(60), future)
+        .await
+        .expect("the test hangs")
 }
 
 /// Bytes that differ by position.
-pub fn pattern(len: usize) -> Vec<u8> {
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
 }
