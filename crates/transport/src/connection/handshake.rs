@@ -557,6 +557,7 @@ impl Connection {
             return;
         }
         self.keys.former_initial = None;
+        self.handshake_probes[0] = 0;
         if let (Some(mut space), Some(path)) =
             (self.spaces.initial.take(), self.paths.get_mut(PathId::ZERO))
         {
@@ -573,6 +574,7 @@ impl Connection {
         if self.keys.handshake.take().is_none() {
             return;
         }
+        self.handshake_probes[1] = 0;
         if let (Some(mut space), Some(path)) = (
             self.spaces.handshake.take(),
             self.paths.get_mut(PathId::ZERO),
@@ -656,7 +658,10 @@ impl Connection {
         self.handshake.first_version = version;
         self.keys.zero_rtt = None;
         self.crypto = CryptoStreams::default();
-        let dcid = self.handshake.initial_dcid;
+        // A new attempt under a new ID: were the packet forged, answers to the first attempt and a
+        // server that knows it must not be mixed up with this one.
+        let dcid = ConnectionId::new(&self.rng.array::<8>()).unwrap_or(self.handshake.initial_dcid);
+        self.handshake.original_dcid = dcid;
         self.restart_initial(dcid);
         if let Err(error) = self.start_client_session(now) {
             self.close_with(now, TransportError::internal(error.to_string()));

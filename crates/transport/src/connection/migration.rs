@@ -56,7 +56,10 @@ impl Connection {
         let mut network = match path.previous.take() {
             // Back to where we came from: what was proven stays proven.
             Some(previous) if previous.four_tuple().matches(&to) => previous,
-            _ => NetworkPath::new(to),
+            _ => path
+                .probe
+                .take_if(|probe| probe.four_tuple().matches(&to))
+                .unwrap_or_else(|| NetworkPath::new(to)),
         };
         network.amplification.on_received(received);
         if !network.is_validated() {
@@ -109,12 +112,17 @@ impl Connection {
         let accepted = match path.network_mut(&received.four_tuple) {
             Some(network) => network.on_challenge(data, limit),
             None => {
-                if path.probe.is_some() {
+                if path.probe.as_ref().is_some_and(NetworkPath::is_busy) {
                     return Ok(());
                 }
+                let timeout = Self::validation_timeout(path);
                 let mut probe = NetworkPath::new(received.four_tuple);
                 probe.amplification.on_received(bytes);
                 let accepted = probe.on_challenge(data, limit);
+                if self.side.is_server() {
+                    // The client may move there: prove the address while it asks. RFC 9000 s9.1.
+                    probe.start_validation(received.now, timeout);
+                }
                 path.probe = Some(probe);
                 accepted
             }
@@ -173,12 +181,13 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
+        if self.side.is_server() {
+            // Kept: the client may be about to move there.
+            return;
+        }
         let Some(probe) = path.probe.take() else {
             return;
         };
-        if self.side.is_server() {
-            return;
-        }
         let (from, to) = (path.network.four_tuple(), probe.four_tuple());
         path.network = probe;
         path.previous = None;
@@ -340,8 +349,7 @@ impl Connection {
             let _ = previous.on_timeout(now);
         }
         if let Some(probe) = path.probe.as_mut()
-            && (probe.on_timeout(now).is_err()
-                || (!probe.is_validating() && probe.next_response().is_none()))
+            && (probe.on_timeout(now).is_err() || !probe.is_busy() && !probe.is_validated())
         {
             path.probe = None;
         }

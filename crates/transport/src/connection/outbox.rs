@@ -42,6 +42,12 @@ impl Outbox {
     }
 
     pub(crate) fn endpoint(&mut self, event: EndpointEvent) {
+        // A later request for connection IDs replaces one that nobody has answered yet.
+        if let EndpointEvent::NeedConnectionIds { path: wanted, .. } = event {
+            self.endpoint.retain(|queued| {
+                !matches!(queued, EndpointEvent::NeedConnectionIds { path, .. } if *path == wanted)
+            });
+        }
         if !self.endpoint.contains(&event) {
             self.endpoint.push_back(event);
         }

@@ -98,9 +98,20 @@ impl Connection {
             network.amplification.on_received(bytes);
             network.learn_local(&meta.four_tuple);
         }
+        if self.side.is_client() && !self.expects_from(&meta) {
+            // Servers do not move on their own. RFC 9000 s9.
+            self.drop_packet(now, "unexpected address");
+            return;
+        }
         self.process_datagram(now, meta, data, bytes);
         self.release_buffered(now);
         self.after_input(now);
+    }
+
+    /// Whether some path leads to where a datagram came from.
+    fn expects_from(&self, meta: &DatagramMeta) -> bool {
+        let remote = meta.four_tuple.remote;
+        self.paths.iter().any(|path| path.knows_remote(remote))
     }
 
     fn process_datagram(

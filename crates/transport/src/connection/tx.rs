@@ -627,31 +627,33 @@ impl Connection {
             .id;
         let path = self.paths.get(id)?;
         let four_tuple = path.network.four_tuple();
+        let ecn = if self.config.ecn {
+            path.recovery.ecn_mark()
+        } else {
+            Ecn::NotEct
+        };
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
         let size = buf.len().min(usize::from(path.mtu.current())).min(budget);
         let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
-        let confirmed = self.life.confirmed;
-        let has_one_rtt = self.keys.one_rtt.is_some();
-        for level in [Level::Initial, Level::Handshake, Level::OneRtt] {
-            let useful = match level {
-                Level::Initial => self.keys.initial.is_some(),
-                Level::Handshake => self.keys.handshake.is_some(),
-                _ => has_one_rtt && (confirmed || self.handshake.peer_params_seen),
-            };
-            if !useful || builder.remaining() < MIN_PACKET_ROOM {
-                continue;
+        // Sealing a client's Handshake packet ends its Initial keys: decide about padding before.
+        let with_initial = self.keys.initial.is_some();
+        let readable = self.life.confirmed || self.handshake.peer_params_seen;
+        let levels = [
+            (Level::Initial, with_initial),
+            (Level::Handshake, self.keys.handshake.is_some()),
+            (Level::OneRtt, self.keys.one_rtt.is_some() && readable),
+        ];
+        let useful = levels.iter().filter(|(_, useful)| *useful);
+        let last = useful.clone().next_back().map(|(level, _)| *level);
+        for &(level, _) in useful {
+            if builder.remaining() < MIN_PACKET_ROOM {
+                break;
             }
-            if let Some(open) = self.fill_close(now, id, &mut builder, level, &reason) {
-                let mut open = open;
-                let last = match level {
-                    Level::Initial => self.keys.handshake.is_none() && !has_one_rtt,
-                    Level::Handshake => !has_one_rtt,
-                    _ => true,
-                };
-                if last && self.side.is_client() && self.keys.initial.is_some() {
+            if let Some(mut open) = self.fill_close(now, id, &mut builder, level, &reason) {
+                if Some(level) == last && self.side.is_client() && with_initial {
                     builder.pad_to(&mut open, MIN_INITIAL_DATAGRAM.min(size));
                 }
-                self.seal_close(now, id, &mut builder, open);
+                self.seal_close(now, id, &mut builder, open, ecn);
             }
         }
         let len = builder.len();
@@ -663,7 +665,7 @@ impl Connection {
         }
         Some(Transmit {
             four_tuple,
-            ecn: Ecn::NotEct,
+            ecn,
             len,
             segment_size: None,
         })
@@ -754,10 +756,11 @@ impl Connection {
         id: PathId,
         builder: &mut DatagramBuilder<'_>,
         open: OpenPacket,
+        ecn: Ecn,
     ) {
         // Failure to protect the last packet changes nothing any more.
         let before = self.life.state.clone();
-        self.seal(now, id, builder, open, Ecn::NotEct);
+        self.seal(now, id, builder, open, ecn);
         self.life.state = before;
     }
 }

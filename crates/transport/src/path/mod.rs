@@ -170,6 +170,18 @@ impl Path {
             .find(|network| network.four_tuple().matches(four_tuple))
     }
 
+    /// Whether one of its network paths leads to `remote`.
+    pub(crate) fn knows_remote(&self, remote: std::net::SocketAddr) -> bool {
+        [
+            Some(&self.network),
+            self.previous.as_ref(),
+            self.probe.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .any(|network| network.four_tuple().remote == remote)
+    }
+
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
         let networks = [

@@ -45,6 +45,11 @@ impl NetworkPath {
         self.validation.is_some()
     }
 
+    /// Whether something is outstanding here: a challenge of ours, or an answer to the peer's.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_validating() || !self.responses.is_empty()
+    }
+
     /// Starts (or starts anew) to prove the address by PATH_CHALLENGE.
     pub(crate) fn start_validation(&mut self, now: Instant, timeout: Duration) {
         self.validation = Some(Validation::new(now, timeout));

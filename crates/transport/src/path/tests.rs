@@ -81,10 +81,12 @@ impl Wire {
         client_config.transport = transport;
         let endpoint = Arc::new(EndpointConfig::default());
         let server_config = Some(Arc::new(server_config));
-        let server_endpoint =
-            Endpoint::new(Arc::clone(&endpoint), server_config, Rng::from_u64(1));
+        let server_endpoint = Endpoint::new(Arc::clone(&endpoint), server_config, Rng::from_u64(1));
         let mut client_endpoint = Endpoint::new(endpoint, None, Rng::from_u64(2));
-        let four_tuple = FourTuple { local: address(1, 1000), remote: address(2, 443) };
+        let four_tuple = FourTuple {
+            local: address(1, 1000),
+            remote: address(2, 443),
+        };
         let (client_handle, client) = client_endpoint
             .connect(Instant::ZERO, client_config, four_tuple, "localhost")
             .expect("a connection");
@@ -132,7 +134,10 @@ impl Wire {
             let size = transmit.segment_size.unwrap_or(transmit.len);
             for data in buf[..transmit.len].chunks(size) {
                 let FourTuple { local, remote } = transmit.four_tuple;
-                let four_tuple = FourTuple { local: remote, remote: local };
+                let four_tuple = FourTuple {
+                    local: remote,
+                    remote: local,
+                };
                 if !to_server && local.port() == 1443 {
                     self.third_path_datagrams += 1;
                     if (self.drop_third)(self.third_path_datagrams) {
@@ -140,26 +145,40 @@ impl Wire {
                     }
                 }
                 let at = self.now + DELAY;
-                self.wire.push_back(InFlight { at, to_server, four_tuple, data: data.to_vec() });
+                self.wire.push_back(InFlight {
+                    at,
+                    to_server,
+                    four_tuple,
+                    data: data.to_vec(),
+                });
             }
         }
     }
 
     fn deliver(&mut self, datagram: InFlight) {
-        let meta = DatagramMeta { four_tuple: datagram.four_tuple, ecn: Default::default() };
+        let meta = DatagramMeta {
+            four_tuple: datagram.four_tuple,
+            ecn: Default::default(),
+        };
         let data = BytesMut::from(&datagram.data[..]);
         if !datagram.to_server {
             self.client.handle_datagram(self.now, meta, data);
             return;
         }
-        let known = self.server.as_mut().filter(|_| datagram.four_tuple.local.port() == 1443);
+        let known = self
+            .server
+            .as_mut()
+            .filter(|_| datagram.four_tuple.local.port() == 1443);
         if let Some((_, server)) = known {
             // The endpoint does not know hand-made connection IDs.
             server.handle_datagram(self.now, meta, data);
             return;
         }
         let mut out = Vec::new();
-        match self.server_endpoint.handle_datagram(self.now, meta, data, &mut out) {
+        match self
+            .server_endpoint
+            .handle_datagram(self.now, meta, data, &mut out)
+        {
             DatagramEvent::Connection(_, data) => {
                 if let Some((_, server)) = &mut self.server {
                     server.handle_datagram(self.now, meta, data);
@@ -182,9 +201,14 @@ impl Wire {
                 return;
             }
             let next_datagram = self.wire.front().map(|datagram| datagram.at);
-            let server_timer = self.server.as_mut().and_then(|(_, server)| server.poll_timeout());
+            let server_timer = self
+                .server
+                .as_mut()
+                .and_then(|(_, server)| server.poll_timeout());
             let next = [next_datagram, self.client.poll_timeout(), server_timer];
-            let Some(next) = next.into_iter().flatten().min() else { return };
+            let Some(next) = next.into_iter().flatten().min() else {
+                return;
+            };
             self.now = self.now.max(next);
             while let Some(datagram) = self.wire.pop_front() {
                 if datagram.at > self.now {
@@ -220,11 +244,20 @@ impl Wire {
             path.local_cids.pop_unsent();
             path.network.amplification.set_validated();
             assert!(connection.paths_mut().insert(path), "path 3 is new");
-            let zero = connection.paths_mut().get_mut(PathId::ZERO).expect("path 0");
+            let zero = connection
+                .paths_mut()
+                .get_mut(PathId::ZERO)
+                .expect("path 0");
             // Unvalidated and with nothing received: it may not send a byte.
             zero.network = super::NetworkPath::new(zero.network.four_tuple());
         };
-        open(&mut self.client, client_addr, server_addr, client_cid, server_cid);
+        open(
+            &mut self.client,
+            client_addr,
+            server_addr,
+            client_cid,
+            server_cid,
+        );
         let server = &mut self.server.as_mut().expect("accepted").1;
         open(server, server_addr, client_addr, server_cid, client_cid);
     }
@@ -276,14 +309,31 @@ fn transfer(wire: &mut Wire, len: usize) -> StreamId {
 fn third_path_carries_data() {
     let mut wire = Wire::established(TransportConfig::default());
     wire.open_third_path();
-    let sent_on_zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
+    let sent_on_zero = wire
+        .server()
+        .path_stats(PathId::ZERO)
+        .expect("path 0")
+        .recovery;
     transfer(&mut wire, 300_000);
     let stats = wire.server().path_stats(THIRD).expect("path 3");
     assert!(stats.recovery.bytes_sent >= 300_000, "{stats:?}");
-    assert!(stats.recovery.packets_acked > 100, "acknowledged by PATH_ACK: {stats:?}");
-    assert!(stats.rtt >= 2 * DELAY && stats.rtt < 3 * DELAY, "its own RTT: {stats:?}");
-    let zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
-    assert_eq!(zero.packets_sent, sent_on_zero.packets_sent, "path 0 stayed silent");
+    assert!(
+        stats.recovery.packets_acked > 100,
+        "acknowledged by PATH_ACK: {stats:?}"
+    );
+    assert!(
+        stats.rtt >= 2 * DELAY && stats.rtt < 3 * DELAY,
+        "its own RTT: {stats:?}"
+    );
+    let zero = wire
+        .server()
+        .path_stats(PathId::ZERO)
+        .expect("path 0")
+        .recovery;
+    assert_eq!(
+        zero.packets_sent, sent_on_zero.packets_sent,
+        "path 0 stayed silent"
+    );
 }
 
 #[test]
@@ -294,7 +344,11 @@ fn third_path_recovers_losses() {
     transfer(&mut wire, 300_000);
     let stats = wire.server().path_stats(THIRD).expect("path 3").recovery;
     assert!(stats.packets_lost >= 15, "{stats:?}");
-    let zero = wire.server().path_stats(PathId::ZERO).expect("path 0").recovery;
+    let zero = wire
+        .server()
+        .path_stats(PathId::ZERO)
+        .expect("path 0")
+        .recovery;
     assert_eq!(zero.packets_lost, 0, "losses belong to path 3 alone");
 }
 
@@ -314,5 +368,8 @@ fn third_path_carries_the_close() {
         lost.is_some()
     });
     let reason = Bytes::from_static(b"enough");
-    assert_eq!(lost, Some(ConnectionError::PeerApplication { code: 77, reason }));
+    assert_eq!(
+        lost,
+        Some(ConnectionError::PeerApplication { code: 77, reason })
+    );
 }
