@@ -223,7 +223,7 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
     }
 }
 
-type BoxedAttempt<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send>>;
+type BoxedAttempt<T> = Pin<Box<dyn Future<Output = Result<T, ConnectionError>> + Send + Sync>>;
 
 /// A cancel-safe future kept between polls; made when first needed.
 pub(crate) struct Waiting<T>(Option<BoxedAttempt<T>>);
@@ -241,7 +241,7 @@ impl<T> Waiting<T> {
         start: impl FnOnce() -> F,
     ) -> Poll<Result<T, ConnectionError>>
     where
-        F: Future<Output = Result<T, ConnectionError>> + Send + 'static,
+        F: Future<Output = Result<T, ConnectionError>> + Send + Sync + 'static,
     {
         let attempt = self.0.get_or_insert_with(|| Box::pin(start()));
         let outcome = ready!(attempt.as_mut().poll(cx));

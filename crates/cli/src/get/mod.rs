@@ -1,0 +1,224 @@
+//! `tautline get`: files over HTTP/3.
+//!
+//! Purpose: downloads that resume, several at once over one connection per server.
+//! Owns: what to fetch and where to put it (here, `target.rs`), part files (`part.rs`), the
+//! transfer (`origin.rs`).
+//! Does not own: reaching a host that has several addresses (`tautline`).
+//! Called by: `main`; [`crate::interop`] uses [`Origin`].
+//! Spec: RFC 9110, RFC 9114.
+
+mod origin;
+mod part;
+mod target;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tautline::{Endpoint, TransportConfig};
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
+
+use crate::{
+    checksum::Digest,
+    failure::{Failure, Outcome},
+    options::{TransportOptions, TrustOptions, client_endpoint},
+};
+pub(crate) use origin::{Job, Origin, Protocol};
+pub(crate) use part::Out;
+pub(crate) use target::Target;
+use target::OriginKey;
+
+/// Closing connections get this long to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// What to download and whom to trust.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to download: https://HOST[:PORT]/PATH (several at once)
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<Target>,
+    /// Write to this file, or to standard output if it is - (one URL only) [default: the URL's
+    /// last part]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "dir")]
+    output: Option<PathBuf>,
+    /// Write into this directory
+    #[arg(long, short, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    trust: TrustOptions,
+    #[command(flatten)]
+    transport: TransportOptions,
+    /// Fail unless the file has this SHA-256 checksum (one URL only)
+    #[arg(long, value_name = "HEX")]
+    sha256: Option<Digest>,
+    /// Files under way at once
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 8,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    parallel: u16,
+    /// Ask by HTTP/0.9 (ALPN hq-interop) instead of HTTP/3; such downloads cannot resume
+    #[arg(long)]
+    http09: bool,
+    /// No progress bars
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Downloads everything; fails if one download failed, after the others are done.
+pub(crate) async fn run(args: Args) -> Outcome {
+    let jobs = plan(&args)?;
+    let total = jobs.len();
+    let protocol = if args.http09 { Protocol::Http09 } else { Protocol::Http3 };
+    let mut transport = TransportConfig::default();
+    args.transport.apply(&mut transport)?;
+    let mut config = args.trust.tls()?.alpn([protocol.alpn()]).build()?;
+    config.transport = Arc::new(transport);
+    let endpoint = client_endpoint()?;
+    endpoint.set_default_client_config(config);
+
+    let mut origins = BTreeMap::<OriginKey, Vec<Job>>::new();
+    for job in jobs {
+        origins.entry(job.target.origin()).or_default().push(job);
+    }
+    let progress = Progress::new(args.quiet);
+    let turns = Arc::new(Semaphore::new(args.parallel.into()));
+    let mut work = JoinSet::new();
+    for (origin, jobs) in origins {
+        work.spawn(from_origin(
+            endpoint.clone(),
+            origin,
+            protocol,
+            jobs,
+            progress.clone(),
+            Arc::clone(&turns),
+        ));
+    }
+    let mut failures = Vec::new();
+    while let Some(failed) = work.join_next().await {
+        failures.extend(failed.map_err(|error| Failure::new(error.to_string()))?);
+    }
+    // Whoever does not answer any more times out.
+    let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
+    match (failures.len(), failures.pop()) {
+        (0, _) | (_, None) => Ok(()),
+        (1, Some(failure)) => Err(failure),
+        (count, Some(last)) => {
+            failures.iter().chain([&last]).for_each(|failure| eprintln!("tautline: {failure}"));
+            Err(Failure::new(format!("{count} of {total} downloads failed")))
+        }
+    }
+}
+
+/// Says which URL becomes which file.
+fn plan(args: &Args) -> Outcome<Vec<Job>> {
+    if args.urls.len() > 1 && (args.output.is_some() || args.sha256.is_some()) {
+        return Err(Failure::new("--output and --sha256 go with one URL only"));
+    }
+    if let Some(dir) = &args.dir {
+        std::fs::create_dir_all(dir)
+            .map_err(|error| Failure::file("make directory", dir, &error))?;
+    }
+    let mut taken = BTreeSet::new();
+    let mut jobs = Vec::new();
+    for target in &args.urls {
+        let out = match &args.output {
+            Some(path) if path.as_os_str() == "-" => Out::Stdout,
+            Some(path) => Out::File(path.clone()),
+            None => {
+                let path = args.dir.clone().unwrap_or_default().join(target.file_name());
+                Out::File(path)
+            }
+        };
+        if let Out::File(path) = &out
+            && !taken.insert(path.clone())
+        {
+            let path = path.display();
+            return Err(Failure::new(format!("two of the URLs would become {path}")));
+        }
+        jobs.push(Job { target: target.clone(), out, expected: args.sha256 });
+    }
+    Ok(jobs)
+}
+
+/// Everything from one server; returns what failed.
+async fn from_origin(
+    endpoint: Endpoint,
+    (host, port): OriginKey,
+    protocol: Protocol,
+    jobs: Vec<Job>,
+    progress: Progress,
+    turns: Arc<Semaphore>,
+) -> Vec<Failure> {
+    let connected = async {
+        let quic = endpoint.connect_host(&host, port).await?;
+        Origin::new(quic, protocol).await
+    };
+    let origin = match connected.await {
+        Ok(origin) => origin,
+        Err(failure) => return vec![failure],
+    };
+    let mut work = JoinSet::new();
+    for job in jobs {
+        let (origin, progress, turns) = (origin.clone(), progress.clone(), Arc::clone(&turns));
+        work.spawn(async move {
+            // The semaphore is never closed.
+            let _turn = turns.acquire().await;
+            let bar = progress.bar(&job);
+            let outcome = origin.fetch(&job, &bar).await;
+            progress.done(&bar);
+            match outcome {
+                Ok(digest) => {
+                    progress.report(&job, digest);
+                    None
+                }
+                Err(failure) => Some(failure.at(&job.target)),
+            }
+        });
+    }
+    let mut failures = Vec::new();
+    while let Some(outcome) = work.join_next().await {
+        failures.extend(outcome.unwrap_or_else(|error| Some(Failure::new(error.to_string()))));
+    }
+    origin.close();
+    failures
+}
+
+/// Bars on the terminal.
+#[derive(Clone)]
+struct Progress {
+    bars: MultiProgress,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Self {
+        // indicatif draws nothing by itself where standard error is no terminal.
+        let target =
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        Self { bars: MultiProgress::with_draw_target(target) }
+    }
+
+    fn bar(&self, job: &Job) -> ProgressBar {
+        const TEMPLATE: &str = "{msg:24!} {wide_bar} {bytes:>10}/{total_bytes:10} {bytes_per_sec:>12} {eta:>4}";
+        let style = ProgressStyle::with_template(TEMPLATE)
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = self.bars.add(ProgressBar::no_length().with_style(style));
+        bar.set_message(job.target.file_name());
+        bar
+    }
+
+    fn done(&self, bar: &ProgressBar) {
+        bar.finish_and_clear();
+        self.bars.remove(bar);
+    }
+
+    /// A line as `sha256sum` writes and checks it.
+    fn report(&self, job: &Job, digest: Digest) {
+        self.bars.suspend(|| match &job.out {
+            Out::File(path) => println!("{digest}  {}", path.display()),
+            Out::Stdout => eprintln!("{digest}  -"),
+        });
+    }
+}

@@ -1,0 +1,277 @@
+//! A connection to a server, and files over it.
+//!
+//! Owns: requests, resuming, redirects, what a broken transfer says.
+//! Does not own: part files ([`super::part`]), reaching the server.
+
+use bytes::{Buf, Bytes};
+use h3::client::SendRequest;
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use indicatif::ProgressBar;
+use tautline::{Connection, ReadError};
+use tautline_h3::OpenStreams;
+
+use super::{
+    part::{Out, Part, Resume},
+    target::Target,
+};
+use crate::{
+    checksum::Digest,
+    failure::{Failure, Outcome},
+    http09,
+};
+
+/// A chain of redirects longer than this leads nowhere.
+const MAX_REDIRECTS: usize = 10;
+
+/// How files are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http3,
+    Http09,
+}
+
+impl Protocol {
+    pub(crate) fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::Http3 => tautline_h3::ALPN,
+            Self::Http09 => http09::ALPN,
+        }
+    }
+}
+
+/// One file to fetch.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) target: Target,
+    pub(crate) out: Out,
+    pub(crate) expected: Option<Digest>,
+}
+
+/// A connection that files come over. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    quic: Connection,
+    http: Option<SendRequest<OpenStreams, Bytes>>,
+}
+
+impl Origin {
+    /// Starts the protocol on a connection with its ALPN.
+    pub(crate) async fn new(quic: Connection, protocol: Protocol) -> Outcome<Self> {
+        if protocol == Protocol::Http09 {
+            return Ok(Self { quic, http: None });
+        }
+        let connection = tautline_h3::Connection::new(quic.clone());
+        let started = tautline_h3::client_builder().build(connection).await;
+        let (mut driver, http) = started.map_err(|error| broken(&quic, &error))?;
+        tokio::spawn(async move { driver.wait_idle().await });
+        Ok(Self { quic, http: Some(http) })
+    }
+
+    /// Fetches a file; the bar shows how far it is.
+    pub(crate) async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Outcome<Digest> {
+        let url = job.target.to_string();
+        let (mut part, resume) = Part::open(job.out.clone(), &url).await?;
+        bar.set_position(part.received());
+        let received = match &self.http {
+            Some(http) => {
+                self.over_http3(http.clone(), &job.target, &mut part, resume, bar).await
+            }
+            None => self.over_http09(&job.target, &mut part, bar).await,
+        };
+        match received {
+            Ok(()) => part.finish(job.expected).await,
+            Err(failure) if part.give_up().await => Err(Failure::new(format!(
+                "{failure}; what arrived is kept: the same command goes on from there"
+            ))),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn over_http3(
+        &self,
+        mut http: SendRequest<OpenStreams, Bytes>,
+        target: &Target,
+        part: &mut Part,
+        mut resume: Option<Resume>,
+        bar: &ProgressBar,
+    ) -> Outcome {
+        let url = target.to_string();
+        let mut target = target.clone();
+        for _ in 0..MAX_REDIRECTS {
+            let request = request(&target, resume.as_ref())?;
+            let sent = http.send_request(request).await;
+            let mut stream = sent.map_err(|error| broken(&self.quic, &error))?;
+            stream.finish().await.map_err(|error| broken(&self.quic, &error))?;
+            let response =
+                stream.recv_response().await.map_err(|error| broken(&self.quic, &error))?;
+            let end = match judge(&response, &target, resume.as_ref())? {
+                Verdict::Body { from, end } => {
+                    if from == 0 {
+                        part.restart().await?;
+                    }
+                    end
+                }
+                Verdict::Complete => return Ok(()),
+                Verdict::StartOver => {
+                    resume = None;
+                    continue;
+                }
+                Verdict::Moved(to) => {
+                    target = to;
+                    continue;
+                }
+            };
+            let etag = response.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
+            part.remember(&url, etag).await?;
+            bar.set_position(part.received());
+            if let Some(end) = end {
+                bar.set_length(end);
+            }
+            loop {
+                let data = stream.recv_data().await;
+                let Some(mut data) = data.map_err(|error| broken(&self.quic, &error))? else {
+                    break;
+                };
+                let bytes = data.copy_to_bytes(data.remaining());
+                bar.inc(bytes.len() as u64);
+                part.write(bytes).await?;
+            }
+            let got = part.received();
+            return match end {
+                Some(end) if got != end => Err(Failure::new(format!(
+                    "the server announced {end} bytes and sent {got}"
+                ))),
+                _ => Ok(()),
+            };
+        }
+        Err(Failure::new("too many redirects"))
+    }
+
+    async fn over_http09(&self, target: &Target, part: &mut Part, bar: &ProgressBar) -> Outcome {
+        // There are no ranges.
+        part.restart().await?;
+        part.remember("", None).await?;
+        bar.set_position(0);
+        let (mut send, mut recv) = self.quic.open_bi().await?;
+        http09::request(&mut send, target.path.as_str()).await?;
+        loop {
+            match recv.read_chunk(usize::MAX).await {
+                Ok(Some(bytes)) => {
+                    bar.inc(bytes.len() as u64);
+                    part.write(bytes).await?;
+                }
+                Ok(None) => return Ok(()),
+                Err(ReadError::Reset(http09::NOT_FOUND)) => {
+                    return Err(Failure::new("the server has no such file"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) fn close(&self) {
+        let code = if self.http.is_some() { h3::error::Code::H3_NO_ERROR.value() } else { 0 };
+        self.quic.close(code, b"");
+    }
+}
+
+/// Why a transfer broke: the connection's end tells more than the layer above.
+fn broken(quic: &Connection, error: &dyn std::error::Error) -> Failure {
+    if let Some(reason) = quic.close_reason() {
+        return Failure::from(reason);
+    }
+    Failure::new(format!("the transfer broke: {error}"))
+}
+
+fn request(target: &Target, resume: Option<&Resume>) -> Outcome<Request<()>> {
+    let mut request = Request::get(target.to_string())
+        .header(header::USER_AGENT, concat!("tautline/", env!("CARGO_PKG_VERSION")))
+        .header(header::ACCEPT, "*/*");
+    if let Some(Resume { offset, etag }) = resume {
+        request = request
+            .header(header::RANGE, format!("bytes={offset}-"))
+            .header(header::IF_RANGE, etag);
+    }
+    request.body(()).map_err(|error| Failure::new(format!("cannot ask for {target}: {error}")))
+}
+
+/// What to do with a response.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// The body is the file from `from` up to `end` (its length, if known).
+    Body { from: u64, end: Option<u64> },
+    /// We had it all.
+    Complete,
+    /// The part is of no use.
+    StartOver,
+    Moved(Target),
+}
+
+fn judge(response: &Response<()>, target: &Target, resume: Option<&Resume>) -> Outcome<Verdict> {
+    let headers = response.headers();
+    Ok(match (response.status(), resume) {
+        (StatusCode::OK, _) => Verdict::Body { from: 0, end: length(headers) },
+        (StatusCode::PARTIAL_CONTENT, Some(Resume { offset, .. })) => match content_range(headers) {
+            Some((Some(from), end)) if from == *offset => Verdict::Body { from, end },
+            _ => Verdict::StartOver,
+        },
+        (StatusCode::RANGE_NOT_SATISFIABLE, Some(Resume { offset, .. })) => {
+            match content_range(headers) {
+                Some((None, Some(len))) if len == *offset => Verdict::Complete,
+                _ => Verdict::StartOver,
+            }
+        }
+        (status, _) if status.is_redirection() => {
+            let location = headers.get(header::LOCATION).and_then(|to| to.to_str().ok());
+            let to = location.ok_or_else(|| Failure::new(format!("the server answered {status}")));
+            Verdict::Moved(target.redirected(to?).map_err(Failure::new)?)
+        }
+        (status, _) => return Err(Failure::new(format!("the server answered {status}"))),
+    })
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// First byte and length of the whole: `bytes 5-9/10`, `bytes */10`. RFC 9110 s14.4.
+fn content_range(headers: &HeaderMap) -> Option<(Option<u64>, Option<u64>)> {
+    let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
+    let (range, whole) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let from = range.split_once('-').and_then(|(from, _)| from.parse().ok());
+    Some((from, whole.parse().ok()))
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(status: u16, fields: &[(&str, &str)], offset: Option<u64>) -> Option<Verdict> {
+        let mut response = Response::builder().status(status);
+        for (name, value) in fields {
+            response = response.header(*name, *value);
+        }
+        let resume = offset.map(|offset| Resume { offset, etag: "\"x\"".into() });
+        let target = "https://h/f".parse().unwrap();
+        judge(&response.body(()).unwrap(), &target, resume.as_ref()).ok()
+    }
+
+    #[test]
+    fn responses_are_judged() {
+        let body = |from, end| Some(Verdict::Body { from, end });
+        assert_eq!(verdict(200, &[("content-length", "9")], None), body(0, Some(9)));
+        assert_eq!(verdict(200, &[], Some(5)), body(0, None));
+        let range = |value| [("content-range", value)];
+        assert_eq!(verdict(206, &range("bytes 5-9/10"), Some(5)), body(5, Some(10)));
+        assert_eq!(verdict(206, &range("bytes 4-9/10"), Some(5)), Some(Verdict::StartOver));
+        assert_eq!(verdict(206, &[], Some(5)), Some(Verdict::StartOver));
+        assert_eq!(verdict(206, &range("bytes 0-9/10"), None), None);
+        assert_eq!(verdict(416, &range("bytes */5"), Some(5)), Some(Verdict::Complete));
+        assert_eq!(verdict(416, &range("bytes */6"), Some(5)), Some(Verdict::StartOver));
+        assert_eq!(verdict(404, &[], None), None);
+        assert!(matches!(verdict(301, &[("location", "/g")], None), Some(Verdict::Moved(_))));
+        assert_eq!(verdict(302, &[("location", "https://other/")], None), None);
+    }
+}

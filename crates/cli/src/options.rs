@@ -1,0 +1,156 @@
+//! Options that several subcommands share.
+
+use std::{
+    fs::File,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use clap::{Args, builder::PossibleValuesParser};
+use rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
+};
+use tautline::{
+    Endpoint, TransportConfig,
+    tls::{ClientTls, Fingerprint},
+    transport::{congestion, observe},
+};
+
+use crate::failure::{Failure, Outcome};
+
+/// How the transport behaves.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TransportOptions {
+    /// Congestion controller for what this end sends
+    #[arg(long, value_name = "NAME", default_value = "cubic",
+          value_parser = PossibleValuesParser::new(congestion::registry::names()))]
+    pub(crate) cc: String,
+    /// Write a qlog trace of each connection into this directory (made if missing)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) qlog_dir: Option<PathBuf>,
+}
+
+impl TransportOptions {
+    /// Applies the options to `config`.
+    pub(crate) fn apply(&self, config: &mut TransportConfig) -> Outcome {
+        // clap let only known names pass.
+        if let Some(factory) = congestion::registry::by_name(&self.cc) {
+            config.congestion = factory;
+        }
+        if let Some(dir) = &self.qlog_dir {
+            config.observer = Some(qlog_into(dir)?);
+        }
+        Ok(())
+    }
+}
+
+/// A sink that writes one file per connection into `dir`.
+pub(crate) fn qlog_into(dir: &Path) -> Outcome<observe::SharedSinkFactory> {
+    std::fs::create_dir_all(dir).map_err(|error| Failure::file("make directory", dir, &error))?;
+    let dir = dir.to_owned();
+    let make = move |info: &observe::ConnectionInfo| {
+        let path = dir.join(observe::QlogFactory::file_name(info));
+        match File::create(&path) {
+            Ok(file) => Some(Box::new(file) as observe::QlogWriter),
+            Err(error) => {
+                eprintln!("tautline: {}", Failure::file("write", &path, &error));
+                None
+            }
+        }
+    };
+    Ok(Arc::new(observe::QlogFactory::new(make)))
+}
+
+/// Whose certificate a client accepts.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TrustOptions {
+    /// Accept exactly the certificate with this SHA-256 fingerprint, as `serve` prints it
+    /// (repeatable)
+    #[arg(long, value_name = "SHA256", conflicts_with_all = ["insecure", "ca"])]
+    pin: Vec<Fingerprint>,
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Accept any certificate: encrypts, but anyone may sit in the middle
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl TrustOptions {
+    /// TLS set-up without ALPN; respects SSLKEYLOGFILE.
+    pub(crate) fn tls(&self) -> Outcome<ClientTls> {
+        let tls = if !self.pin.is_empty() {
+            ClientTls::pinned(self.pin.iter().copied())
+        } else if self.insecure {
+            ClientTls::danger_accept_any_certificate()
+        } else if let Some(path) = &self.ca {
+            ClientTls::with_roots(roots_from(path)?)
+        } else {
+            ClientTls::with_platform_roots()?
+        };
+        Ok(tls.key_log_from_env())
+    }
+}
+
+fn roots_from(path: &Path) -> Outcome<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates_from(path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates of a PEM file, at least one.
+pub(crate) fn certificates_from(path: &Path) -> Outcome<Vec<CertificateDer<'static>>> {
+    let text = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(Failure::new(format!("{} holds no certificate (PEM)", path.display()))),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// An endpoint for clients that reaches IPv6 and IPv4, or IPv4 alone where there is no IPv6.
+pub(crate) fn client_endpoint() -> Outcome<Endpoint> {
+    let any_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Ok(Endpoint::client(any_v6).or_else(|_| Endpoint::client(any_v4))?)
+}
+
+/// A number of bytes: digits and one of the suffixes k, M, G (powers of 1000) or Ki, Mi, Gi.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(split);
+    let factor = match suffix {
+        "" | "B" => 1,
+        "k" | "K" | "kB" => 1_000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "Ki" | "KiB" => 1 << 10,
+        "Mi" | "MiB" => 1 << 20,
+        "Gi" | "GiB" => 1 << 30,
+        _ => return Err(format!("unknown suffix {suffix:?}: use k, M, G, Ki, Mi or Gi")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a size starts with a number".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_bytes("0"), Ok(0));
+        assert_eq!(parse_bytes("12k"), Ok(12_000));
+        assert_eq!(parse_bytes("3Mi"), Ok(3 << 20));
+        assert_eq!(parse_bytes("1GB"), Ok(1_000_000_000));
+        for bad in ["", "k", "1x", "99999999999G", "-1"] {
+            assert!(parse_bytes(bad).is_err(), "{bad}");
+        }
+    }
+}

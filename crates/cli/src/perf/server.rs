@@ -1,0 +1,59 @@
+//! The answering end.
+
+use std::sync::Arc;
+
+use tautline::{Connection, Endpoint, Profile, RecvStream, SendStream};
+
+use super::{
+    ServerArgs,
+    protocol::{ALPN, drain, write_zeros},
+};
+use crate::failure::{Failure, Outcome};
+
+/// Refused requests are reset with this.
+const BAD_REQUEST: u64 = 1;
+
+pub(super) async fn run(args: ServerArgs) -> Outcome {
+    let identity = args.identity.load()?;
+    let mut transport = Profile::Bulk.config();
+    transport.max_concurrent_bidi_streams = 1_000;
+    args.transport.apply(&mut transport)?;
+    let mut config = identity.server_tls().alpn([ALPN]).build()?;
+    config.transport = Arc::new(transport);
+    let endpoint = Endpoint::server(config, args.listen)?;
+    println!("listening on {}", endpoint.local_addr());
+    if let Some(fingerprint) = identity.fingerprint() {
+        println!("certificate SHA-256 {fingerprint}");
+    }
+    if let Some(warning) = endpoint.socket_buffers().warning() {
+        eprintln!("tautline: warning: {warning}");
+    }
+    while let Some(incoming) = endpoint.accept().await {
+        tokio::spawn(async move {
+            // Whatever ends a client's connection is the client's business.
+            if let Ok(connection) = incoming.await {
+                serve(connection).await;
+            }
+        });
+    }
+    Err(Failure::new("the endpoint stopped"))
+}
+
+async fn serve(connection: Connection) {
+    while let Ok((mut send, recv)) = connection.accept_bi().await {
+        tokio::spawn(async move {
+            if answer(&mut send, recv).await.is_none() {
+                // Fails if the client went first.
+                let _ = send.reset(BAD_REQUEST);
+            }
+        });
+    }
+}
+
+async fn answer(send: &mut SendStream, mut recv: RecvStream) -> Option<()> {
+    let mut wanted = [0; 8];
+    recv.read_exact(&mut wanted).await.ok()?;
+    drain(&mut recv).await.ok()?;
+    write_zeros(send, u64::from_be_bytes(wanted)).await.ok()?;
+    send.finish().ok()
+}

@@ -1,0 +1,87 @@
+//! Answers over HTTP/0.9 (ALPN `hq-interop`).
+
+use std::sync::Arc;
+
+use tautline::{Connection, RecvStream, SendStream};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::timeout,
+};
+
+use super::{
+    H3_NO_ERROR, Server, delivered,
+    files::{Found, OpenFile, Pieces},
+};
+use crate::http09::{NOT_FOUND, read_request};
+
+/// Given up because of the client or the disk.
+const FAILED: u64 = 500;
+
+/// Answers requests until client or server has enough.
+pub(super) async fn serve(server: Arc<Server>, connection: Connection) {
+    let mut requests = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = connection.accept_bi() => match accepted {
+                Ok(streams) => {
+                    requests.spawn(answer(Arc::clone(&server), connection.clone(), streams));
+                }
+                Err(_) => return,
+            },
+            Some(_) = requests.join_next() => {}
+            () = server.stopping() => break,
+        }
+    }
+    while requests.join_next().await.is_some() {}
+    delivered(&connection).await;
+    connection.close(H3_NO_ERROR, b"the server stops");
+}
+
+async fn answer(
+    server: Arc<Server>,
+    connection: Connection,
+    (mut send, mut recv): (SendStream, RecvStream),
+) {
+    let asked = timeout(server.patience, read_request(&mut recv)).await;
+    let (path, outcome) = match asked {
+        Ok(Ok(Some(path))) => {
+            let outcome = send_file(&server, &mut send, &path).await;
+            (path, outcome)
+        }
+        _ => (String::new(), Err((FAILED, "no request"))),
+    };
+    let told = match outcome {
+        Ok(()) => "sent",
+        Err((code, reason)) => {
+            // Fails if the client went first.
+            let _ = send.reset(code);
+            reason
+        }
+    };
+    server.log(connection.remote_address(), "hq", &path, told);
+}
+
+async fn send_file(
+    server: &Server,
+    send: &mut SendStream,
+    path: &str,
+) -> Result<(), (u64, &'static str)> {
+    let site = server.site.clone();
+    let asked = path.to_owned();
+    let found = spawn_blocking(move || site.find(&asked)).await;
+    let Ok(Ok(Found::File(OpenFile { file, len, .. }))) = found else {
+        return Err((NOT_FOUND, "no such file"));
+    };
+    let mut pieces = Pieces::new(file, 0, len).map_err(|_| (FAILED, "cannot read"))?;
+    loop {
+        let (rest, piece) = pieces.read().await.map_err(|_| (FAILED, "cannot read"))?;
+        let Some(piece) = piece else { break };
+        match timeout(server.patience, send.write_chunk(piece)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err((FAILED, "the client left")),
+            Err(_) => return Err((FAILED, "the client is too slow")),
+        }
+        pieces = rest;
+    }
+    send.finish().map_err(|_| (FAILED, "the client left"))
+}

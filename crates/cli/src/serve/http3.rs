@@ -1,0 +1,119 @@
+//! Answers over HTTP/3.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use h3::{error::Code, server::RequestResolver};
+use tautline::Connection;
+use tautline_h3::Priorities;
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::{error::Elapsed, sleep, timeout},
+};
+
+use super::{
+    H3_NO_ERROR, Server, delivered,
+    reply::{self, Body, Reply},
+};
+
+type Stream = h3::server::RequestStream<tautline_h3::BidiStream<Bytes>, Bytes>;
+
+/// A connection without a request for this long makes room for another.
+const IDLE: Duration = Duration::from_secs(120);
+/// After GOAWAY, requests that were under way may still come in for this long.
+const LAST_CALL: Duration = Duration::from_millis(200);
+
+/// Answers requests until client or server has enough.
+pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
+    let connection = tautline_h3::Connection::new(quic.clone());
+    let priorities = connection.priorities();
+    let mut builder = tautline_h3::server_builder();
+    let starting = builder.send_grease(true).build(connection);
+    let Ok(Ok(mut http)) = timeout(server.patience, starting).await else {
+        return quic.close(Code::H3_INTERNAL_ERROR.value(), b"the handshake took too long");
+    };
+    let mut requests = JoinSet::new();
+    let mut stopping = false;
+    loop {
+        let quiet = if stopping { LAST_CALL + 2 * quic.rtt() } else { IDLE };
+        tokio::select! {
+            accepted = http.accept() => match accepted {
+                Ok(Some(resolver)) => {
+                    let (server, quic) = (Arc::clone(&server), quic.clone());
+                    requests.spawn(answer(server, quic, priorities.clone(), resolver));
+                }
+                Ok(None) => break,
+                // The connection is over, and with it every request.
+                Err(_) => return,
+            },
+            Some(_) = requests.join_next() => {}
+            () = server.stopping(), if !stopping => {
+                stopping = true;
+                // One above the last: GOAWAY names the first request that is not answered.
+                if http.shutdown(1).await.is_err() {
+                    return;
+                }
+            }
+            () = sleep(quiet), if requests.is_empty() => break,
+        }
+    }
+    while requests.join_next().await.is_some() {}
+    delivered(&quic).await;
+    quic.close(H3_NO_ERROR, b"");
+}
+
+async fn answer(
+    server: Arc<Server>,
+    quic: Connection,
+    priorities: Priorities,
+    resolver: RequestResolver<tautline_h3::Connection, Bytes>,
+) {
+    // Dropping a stream resets it, so that giving up needs no further words.
+    let Ok(Ok((request, mut stream))) = timeout(server.patience, resolver.resolve_request()).await
+    else {
+        return;
+    };
+    priorities.apply(stream.send_id(), request.headers());
+    let (parts, ()) = request.into_parts();
+    let site = server.site.clone();
+    let path = parts.uri.path().to_owned();
+    let method = parts.method.clone();
+    let looked_up =
+        spawn_blocking(move || reply::answer(&site, &method, &path, &parts.headers)).await;
+    // Cancelled only when the program ends.
+    let Ok(reply) = looked_up else { return };
+    let status = reply.head.status();
+    let outcome = match send(&server, &mut stream, reply).await {
+        Ok(()) => status.as_str().to_owned(),
+        Err(reason) => {
+            stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+            format!("{} given up: {reason}", status.as_str())
+        }
+    };
+    let what = format!("{} {}", parts.method, parts.uri.path());
+    server.log(quic.remote_address(), "h3", &what, &outcome);
+}
+
+async fn send(server: &Server, stream: &mut Stream, reply: Reply) -> Result<(), String> {
+    let patience = server.patience;
+    step(timeout(patience, stream.send_response(reply.head)).await)?;
+    match reply.body {
+        Body::Empty => {}
+        Body::Bytes(bytes) => step(timeout(patience, stream.send_data(bytes)).await)?,
+        Body::File(mut pieces) => loop {
+            let (rest, piece) = pieces.read().await.map_err(|error| error.to_string())?;
+            let Some(piece) = piece else { break };
+            step(timeout(patience, stream.send_data(piece)).await)?;
+            pieces = rest;
+        },
+    }
+    step(timeout(patience, stream.finish()).await)
+}
+
+fn step(outcome: Result<Result<(), h3::error::StreamError>, Elapsed>) -> Result<(), String> {
+    match outcome {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the client is too slow".into()),
+    }
+}
