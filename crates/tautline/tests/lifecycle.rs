@@ -223,7 +223,7 @@ async fn clients_can_be_refused_ignored_and_asked_to_retry() {
             server.accept().await.unwrap().retry().unwrap();
             let validated = server.accept().await.unwrap();
             assert!(validated.remote_address_validated());
-            let validated = validated.retry().unwrap_err().0;
+            let validated = validated.retry().unwrap_err().into_incoming();
             validated.await.unwrap()
         };
         let (connected, _accepted) = tokio::join!(connecting, accept);

@@ -37,7 +37,14 @@ pub struct Incoming {
 /// [`Incoming::retry`] is of no use: the client answered a Retry already.
 #[derive(Debug, thiserror::Error)]
 #[error("the client's address is validated already: accept or refuse it")]
-pub struct RetryError(pub Box<Incoming>);
+pub struct RetryError(Box<Incoming>);
+
+impl RetryError {
+    /// The client, to be accepted or refused.
+    pub fn into_incoming(self) -> Incoming {
+        *self.0
+    }
+}
 
 /// Accepts an [`Incoming`] and waits for its handshake.
 #[derive(Debug)]

@@ -153,9 +153,6 @@ impl Endpoint {
         addr: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        if self.hub.is_closed() {
-            return Err(ConnectError::EndpointClosed);
-        }
         let local = *self.shared.local.lock();
         let remote = socket::canonical(addr);
         if !socket::reaches(local, remote) {
@@ -163,7 +160,8 @@ impl Endpoint {
         }
         let shard = self.hub.next_shard().ok_or(ConnectError::EndpointClosed)?;
         let mut state = shard.state.lock();
-        if state.dead {
+        // Under the lock, so that `close` either sees this connection or is seen here.
+        if state.dead || self.hub.is_closed() {
             return Err(ConnectError::EndpointClosed);
         }
         let four_tuple = FourTuple { local, remote };

@@ -85,7 +85,7 @@ struct Io {
     buffers: ReceiveBuffers,
     /// The batch under construction, or the one the kernel has no room for yet.
     out: Box<[u8]>,
-    unsent: Option<(Transmit, Arc<ConnShared>)>,
+    unsent: Option<Transmit>,
     /// Stateless answers.
     answer: Vec<u8>,
     /// After a failure, when to receive again.
@@ -343,7 +343,7 @@ impl Driver {
             };
             sent += 1;
             // The application may use the connection during the system call.
-            let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit, conn));
+            let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit));
             match outcome {
                 Poll::Ready(Sent::Unreachable(reason)) if !state.connected => {
                     state.attempt_failed(reason, &mut self.woken);
@@ -491,22 +491,17 @@ impl Drop for Driver {
 
 impl Io {
     /// Sends the batch in `out`; pending means it is kept until the kernel has room.
-    fn send(
-        &mut self,
-        cx: &mut Context<'_>,
-        transmit: Transmit,
-        conn: &Arc<ConnShared>,
-    ) -> Poll<Sent> {
+    fn send(&mut self, cx: &mut Context<'_>, transmit: Transmit) -> Poll<Sent> {
         let sent = self.socket.poll_send(cx, &transmit, self.batch(&transmit));
         if sent.is_pending() {
-            self.unsent = Some((transmit, Arc::clone(conn)));
+            self.unsent = Some(transmit);
         }
         sent
     }
 
     /// Sends what the kernel had no room for.
     fn flush(&mut self, cx: &mut Context<'_>, shard: &Shard) -> Poll<()> {
-        if let Some((transmit, _)) = &self.unsent {
+        if let Some(transmit) = &self.unsent {
             let sent = std::task::ready!(self.socket.poll_send(cx, transmit, self.batch(transmit)));
             if sent != Sent::Taken {
                 count(&shard.counters.send_failures, 1);

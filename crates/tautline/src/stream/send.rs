@@ -340,7 +340,7 @@ impl AsyncWrite for SendStream {
         Poll::Ready(Ok(()))
     }
 
-    /// [`SendStream::finish`]; finishing twice is fine here.
+    /// [`SendStream::finish`], without waiting for the peer; finishing twice is fine here.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let already_over = this.over;
