@@ -13,7 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 use tautline::{
-    Endpoint, TransportConfig,
+    ConnectHostError, Connection, Endpoint, HandshakeError, TransportConfig,
     tls::{ClientTls, Fingerprint},
     transport::{congestion, observe},
 };
@@ -91,6 +91,31 @@ impl TrustOptions {
             ClientTls::with_platform_roots()?
         };
         Ok(tls.key_log_from_env())
+    }
+
+    /// Connects to whichever address of `host` answers first.
+    pub(crate) async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        host: &str,
+        port: u16,
+    ) -> Outcome<Connection> {
+        let error = match endpoint.connect_host(host, port).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => error,
+        };
+        let wrong_pin = !self.pin.is_empty()
+            && matches!(&error, ConnectHostError::AllFailed { attempts, .. } if attempts
+                .iter()
+                .any(|(_, error)| matches!(error, HandshakeError::BadCertificate { .. })));
+        Err(if wrong_pin {
+            Failure::new(format!(
+                "{host} shows another certificate than the pinned one: check the fingerprint; if \
+                 it is right, somebody else is answering"
+            ))
+        } else {
+            error.into()
+        })
     }
 }
 

@@ -83,18 +83,16 @@ pub(crate) async fn run(args: Args) -> Outcome {
     for job in jobs {
         origins.entry(job.target.origin()).or_default().push(job);
     }
-    let progress = Progress::new(args.quiet);
-    let turns = Arc::new(Semaphore::new(args.parallel.into()));
+    let shared = Arc::new(Shared {
+        endpoint: endpoint.clone(),
+        trust: args.trust,
+        protocol,
+        progress: Progress::new(args.quiet),
+        turns: Semaphore::new(args.parallel.into()),
+    });
     let mut work = JoinSet::new();
     for (origin, jobs) in origins {
-        work.spawn(from_origin(
-            endpoint.clone(),
-            origin,
-            protocol,
-            jobs,
-            progress.clone(),
-            Arc::clone(&turns),
-        ));
+        work.spawn(from_origin(Arc::clone(&shared), origin, jobs));
     }
     let mut failures = Vec::new();
     while let Some(failed) = work.join_next().await {
@@ -143,18 +141,25 @@ fn plan(args: &Args) -> Outcome<Vec<Job>> {
     Ok(jobs)
 }
 
+/// What all downloads share.
+struct Shared {
+    endpoint: Endpoint,
+    trust: TrustOptions,
+    protocol: Protocol,
+    progress: Progress,
+    /// For the files that may be under way at once.
+    turns: Semaphore,
+}
+
 /// Everything from one server; returns what failed.
 async fn from_origin(
-    endpoint: Endpoint,
+    shared: Arc<Shared>,
     (host, port): OriginKey,
-    protocol: Protocol,
     jobs: Vec<Job>,
-    progress: Progress,
-    turns: Arc<Semaphore>,
 ) -> Vec<Failure> {
     let connected = async {
-        let quic = endpoint.connect_host(&host, port).await?;
-        Origin::new(quic, protocol).await
+        let quic = shared.trust.connect(&shared.endpoint, &host, port).await?;
+        Origin::new(quic, shared.protocol).await
     };
     let origin = match connected.await {
         Ok(origin) => origin,
@@ -162,10 +167,11 @@ async fn from_origin(
     };
     let mut work = JoinSet::new();
     for job in jobs {
-        let (origin, progress, turns) = (origin.clone(), progress.clone(), Arc::clone(&turns));
+        let (origin, shared) = (origin.clone(), Arc::clone(&shared));
         work.spawn(async move {
+            let progress = &shared.progress;
             // The semaphore is never closed.
-            let _turn = turns.acquire().await;
+            let _turn = shared.turns.acquire().await;
             let bar = progress.bar(&job);
             let outcome = origin.fetch(&job, &bar).await;
             progress.done(&bar);
@@ -187,7 +193,6 @@ async fn from_origin(
 }
 
 /// Bars on the terminal.
-#[derive(Clone)]
 struct Progress {
     bars: MultiProgress,
 }

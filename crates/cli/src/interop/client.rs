@@ -4,7 +4,9 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use indicatif::ProgressBar;
 use rustls::crypto::CryptoProvider;
-use tautline::{ClientConfig, Connection, Endpoint, tls::ClientTls};
+use tautline::{
+    ClientConfig, Connection, Endpoint, Version, ZeroRttAccepted, tls::ClientTls,
+};
 use tokio::{
     sync::Semaphore,
     task::JoinSet,
@@ -53,15 +55,30 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
             connection.handshake_confirmed().await?;
             sleep_until_ticket(&connection).await;
             client.download_all(connection, first).await?;
-            let connection = match case {
-                Case::ZeroRtt => client.connect_early().await?,
-                _ => client.connect().await?,
-            };
-            client.download_all(connection, rest).await?;
+            if case == Case::ZeroRtt {
+                let (connection, accepted) = client.connect_early().await?;
+                client.download_all(connection, rest).await?;
+                if !accepted.await {
+                    return Err(Failure::new("the server did not take early data"));
+                }
+            } else {
+                let connection = client.connect().await?;
+                if !connection.is_resumed() {
+                    return Err(Failure::new("the server did not resume the session"));
+                }
+                client.download_all(connection, rest).await?;
+            }
         }
         Case::KeyUpdate => {
             let connection = client.connect().await?;
             update_keys(&connection).await?;
+            client.download_all(connection, &jobs).await?;
+        }
+        Case::V2 => {
+            let connection = client.connect().await?;
+            if connection.version() != Version::V2 {
+                return Err(Failure::new("the server did not move to QUIC v2"));
+            }
             client.download_all(connection, &jobs).await?;
         }
         _ => client.download_all(client.connect().await?, &jobs).await?,
@@ -84,7 +101,7 @@ impl Client {
     }
 
     /// Uses the ticket of an earlier connection to send at once.
-    async fn connect_early(&self) -> Outcome<Connection> {
+    async fn connect_early(&self) -> Outcome<(Connection, ZeroRttAccepted)> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let addresses = tokio::net::lookup_host((host, self.port)).await.map_err(|error| {
             Failure::new(format!("cannot resolve {host}: {error}"))
@@ -93,7 +110,7 @@ impl Client {
         for address in addresses {
             match self.endpoint.connect(address, host) {
                 Ok(connecting) => match connecting.into_0rtt() {
-                    Ok((connection, _)) => return Ok(connection),
+                    Ok(early) => return Ok(early),
                     Err(_) => last = Failure::new("the server gave no ticket for early data"),
                 },
                 Err(error) => last = error.into(),

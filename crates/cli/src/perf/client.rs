@@ -39,7 +39,7 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     endpoint.set_default_client_config(config);
 
     let start = Instant::now();
-    let connection = endpoint.connect_host(host, port).await?;
+    let connection = args.trust.connect(&endpoint, host, port).await?;
     let mut report = Report {
         server: args.server.clone(),
         congestion_controller: args.transport.cc.clone(),

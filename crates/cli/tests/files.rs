@@ -1,0 +1,241 @@
+//! `tautline serve` and `tautline get` as processes: every byte is compared.
+
+mod common;
+
+use std::{fs, process::Stdio, thread::sleep, time::Duration};
+
+use common::{Server, fail, noise, put, read, succeed, tautline};
+
+#[test]
+fn small_and_large_files_arrive_with_their_checksums() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let large = noise(12_345_678, 1);
+    put(www.path(), "empty", b"");
+    put(www.path(), "small.txt", b"hello\n");
+    put(www.path(), "with space & more/large.bin", &large);
+    let server = Server::serve(www.path(), &[]);
+    let output = succeed(server.get(got.path()).args([
+        server.url("/empty"),
+        server.url("/small.txt"),
+        server.url("/with%20space%20%26%20more/large.bin?query=ignored"),
+    ]));
+    assert_eq!(read(got.path(), "empty"), b"");
+    assert_eq!(read(got.path(), "small.txt"), b"hello\n");
+    assert!(read(got.path(), "large.bin") == large);
+    // As `sha256sum` prints it.
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let sum = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+    assert!(printed.contains(&format!("{sum}  ")), "{printed}");
+    assert!(fs::read_dir(got.path()).unwrap().count() == 3, "no part files are left");
+
+    let check = |sum: &str| {
+        let mut command = server.get(got.path());
+        command.args(["--sha256", sum, &server.url("/small.txt")]);
+        command
+    };
+    succeed(&mut check(sum));
+    let said = fail(&mut check(&sum.replace('5', "6")));
+    assert!(said.contains("wrong content"), "{said}");
+}
+
+#[test]
+fn a_thousand_small_files_over_one_connection() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for index in 0..1000 {
+        put(www.path(), &format!("f{index}"), &noise(index % 700, index as u64));
+    }
+    let server = Server::serve(www.path(), &["--max-connections", "1"]);
+    let urls = (0..1000).map(|index| server.url(&format!("/f{index}")));
+    succeed(server.get(got.path()).args(["-j", "50"]).args(urls));
+    for index in 0..1000 {
+        assert_eq!(read(got.path(), &format!("f{index}")), noise(index % 700, index as u64));
+    }
+}
+
+#[test]
+fn a_killed_download_resumes_where_it_stopped() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = noise(64 << 20, 2);
+    put(www.path(), "large", &content);
+    let server = Server::serve(www.path(), &[]);
+    let part = got.path().join("large.part");
+    let mut command = server.get(got.path());
+    let mut child = command.arg(server.url("/large")).stdout(Stdio::null()).spawn().unwrap();
+    let len = || fs::metadata(&part).map_or(0, |part| part.len());
+    while len() < 4 << 20 && child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = len();
+    assert!(before >= 4 << 20, "the download was over too soon to be killed");
+    assert!(got.path().join("large.part.note").exists());
+    // What is there already must not be fetched again: bytes changed here show that it was kept.
+    let mut kept = read(got.path(), "large.part");
+    kept[0] ^= 1;
+    fs::write(&part, &kept).unwrap();
+    succeed(server.get(got.path()).arg(server.url("/large")));
+    let mut expected = content.clone();
+    expected[0] ^= 1;
+    assert!(read(got.path(), "large") == expected);
+
+    // Another version of the file is fetched from its start.
+    fs::write(&part, &kept).unwrap();
+    fs::write(got.path().join("large.part.note"), format!("{}\n\"old\"\n", server.url("/large")))
+        .unwrap();
+    succeed(server.get(got.path()).arg(server.url("/large")));
+    assert!(read(got.path(), "large") == content);
+}
+
+#[test]
+fn nothing_outside_of_the_directory_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let got = tempfile::tempdir().unwrap();
+    let www = dir.path().join("www");
+    put(dir.path(), "secret", b"secret");
+    put(&www, "inside/file", b"inside");
+    put(&www, ".hidden", b"hidden");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(dir.path().join("secret"), www.join("escape")).unwrap();
+        std::os::unix::fs::symlink("..", www.join("up")).unwrap();
+        std::os::unix::fs::symlink("inside/file", www.join("link")).unwrap();
+    }
+    let server = Server::serve(&www, &[]);
+    for path in [
+        "/../secret",
+        "/inside/../../secret",
+        "/%2e%2e/secret",
+        "/..%2fsecret",
+        "/inside/%2e%2e%2f%2e%2e%2fsecret",
+        "/escape",
+        "/up/secret",
+        "/.hidden",
+        "/inside/file/",
+        "/inside/file/x",
+        "/%00",
+    ] {
+        for how in [&[][..], &["--http09"]] {
+            let said = fail(server.get(got.path()).args(how).arg(server.url(path)));
+            let refused = ["404", "403", "400", "no such file"];
+            assert!(refused.iter().any(|text| said.contains(text)), "{path}: {said}");
+        }
+    }
+    #[cfg(unix)]
+    {
+        succeed(server.get(got.path()).arg(server.url("/link")));
+        assert_eq!(read(got.path(), "link"), b"inside");
+    }
+}
+
+#[test]
+fn directories_are_listed_unless_they_have_an_index() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(www.path(), "a <b>.txt", b"x");
+    put(www.path(), "sub/index.html", b"<p>index</p>");
+    put(www.path(), ".hidden", b"x");
+    let server = Server::serve(www.path(), &[]);
+    succeed(server.get(got.path()).arg(server.url("/")));
+    let page = String::from_utf8(read(got.path(), "index.html")).unwrap();
+    assert!(page.contains("href=\"./a%20%3Cb%3E.txt\"") && page.contains("a &lt;b&gt;.txt"));
+    assert!(page.contains("href=\"./sub/\"") && !page.contains("hidden"));
+    // Without the slash there is a redirect, which is followed.
+    succeed(server.get(got.path()).arg(server.url("/sub")));
+    assert_eq!(read(got.path(), "sub"), b"<p>index</p>");
+
+    let server = Server::serve(www.path(), &["--no-listing"]);
+    assert!(fail(server.get(got.path()).arg(server.url("/"))).contains("403"));
+}
+
+#[test]
+fn failures_are_one_clear_sentence() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(www.path(), "f", b"x");
+    let server = Server::serve(www.path(), &[]);
+    let url = server.url("/f");
+
+    let said = fail(server.get(got.path()).arg(server.url("/missing")));
+    assert!(said.contains("404"), "{said}");
+    let said = fail(tautline().args(["get", "--pin", &"0".repeat(64), &url]));
+    assert!(said.contains("another certificate than the pinned one"), "{said}");
+    let said = fail(tautline().args(["get", "https://host.invalid/f", "--insecure"]));
+    assert!(said.contains("cannot resolve host.invalid"), "{said}");
+    // Nobody listens: a port that was free a moment ago.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = fail(tautline().args(["get", "--insecure", &format!("https://{free}/f")]));
+    assert!(said.contains("could not be reached"), "{said}");
+    put(got.path(), "file", b"no directory");
+    let said = fail(server.get(&got.path().join("file/sub")).arg(&url));
+    assert!(said.contains("cannot make directory"), "{said}");
+    let said = fail(tautline().args(["serve", "/no/such/directory"]));
+    assert!(said.contains("no such file or directory"), "{said}");
+    let said = fail(tautline().args(["get", "--insecure", "-o", "/no/such/dir/f", &url]));
+    assert!(said.contains("cannot write /no/such/dir/f.part"), "{said}");
+
+    let perf = Server::start(&["perf", "server", "--listen", "127.0.0.1:0"]);
+    let said = fail(perf.get(got.path()).arg(perf.url("/f")));
+    assert!(said.contains("ALPN"), "{said}");
+}
+
+#[test]
+fn http09_and_retry_and_other_controllers() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = noise(3_000_000, 3);
+    put(www.path(), "f", &content);
+    let qlog = got.path().join("qlog");
+    let keys = got.path().join("keys");
+    let server = Server::serve(www.path(), &["--retry", "--cc", "bbr3"]);
+    for (index, more) in [&["--http09"][..], &["--cc", "newreno"], &["--cc", "bbr3"]].iter().enumerate() {
+        let dir = got.path().join(index.to_string());
+        let mut command = server.get(&dir);
+        command.args(*more).arg("--qlog-dir").arg(&qlog).env("SSLKEYLOGFILE", &keys);
+        succeed(command.arg(server.url("/f")));
+        assert!(read(&dir, "f") == content);
+    }
+    assert_eq!(fs::read_dir(&qlog).unwrap().count(), 3);
+    assert!(fs::read_to_string(&keys).unwrap().contains("CLIENT_TRAFFIC_SECRET_0"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stopping_server_lets_downloads_finish() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = noise(64 << 20, 4);
+    put(www.path(), "large", &content);
+    let mut server = Server::serve(www.path(), &["--grace", "600"]);
+    let mut command = server.get(got.path());
+    let mut child = command.arg(server.url("/large")).stdout(Stdio::null()).spawn().unwrap();
+    let part = got.path().join("large.part");
+    while fs::metadata(&part).map_or(0, |part| part.len()) < 1 << 20
+        && child.try_wait().unwrap().is_none()
+    {
+        sleep(Duration::from_millis(1));
+    }
+    server.terminate();
+    assert!(child.wait().unwrap().success());
+    assert!(read(got.path(), "large") == content);
+    assert!(server.child.wait().unwrap().success());
+}
+
+#[test]
+fn perf_measures_and_writes_json() {
+    let server = Server::start(&["perf", "server", "--listen", "127.0.0.1:0"]);
+    let output = succeed(tautline().args([
+        "perf",
+        "client",
+        "--pin",
+        &server.fingerprint,
+        &format!("localhost:{}", server.port),
+        "--download=2M",
+        "--upload=1Mi",
+        "--streams=3",
+        "--requests=50",
+        "--json",
+    ]));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["download"]["bytes"], 2_000_000);
+    assert_eq!(report["upload"]["bytes"], 1 << 20);
+    assert_eq!(report["requests"]["count"], 50);
+    let latency = &report["requests"]["latency_microseconds"];
+    assert!(latency["p99"].as_u64() >= latency["p50"].as_u64());
+}
