@@ -19,12 +19,18 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// A failure with this sentence, which starts small and ends without a full stop.
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), code: 1 }
+        Self {
+            sentence: sentence.into(),
+            code: 1,
+        }
     }
 
     /// The interop runner's "this test is not for me".
     pub(crate) fn unsupported(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), code: 127 }
+        Self {
+            sentence: sentence.into(),
+            code: 127,
+        }
     }
 
     /// The file system would not let us.

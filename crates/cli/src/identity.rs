@@ -42,7 +42,11 @@ impl IdentityOptions {
         }
         let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
         let made = self_signed(names.into_iter().chain(self.name.iter().cloned()))?;
-        Ok(Identity { chain: vec![made.certificate], key: made.key, self_signed: true })
+        Ok(Identity {
+            chain: vec![made.certificate],
+            key: made.key,
+            self_signed: true,
+        })
     }
 }
 
@@ -53,7 +57,11 @@ impl Identity {
         let text = std::fs::read(key).map_err(|error| Failure::file("read", key, &error))?;
         let private = PrivateKeyDer::from_pem_slice(&text)
             .map_err(|error| Failure::new(format!("{}: no private key: {error}", key.display())))?;
-        Ok(Self { chain, key: private, self_signed: false })
+        Ok(Self {
+            chain,
+            key: private,
+            self_signed: false,
+        })
     }
 
     /// Of the server's own certificate.

@@ -134,7 +134,10 @@ pub(crate) fn certificates_from(path: &Path) -> Outcome<Vec<CertificateDer<'stat
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(Failure::new(format!("{} holds no certificate (PEM)", path.display()))),
+        Ok(_) => Err(Failure::new(format!(
+            "{} holds no certificate (PEM)",
+            path.display()
+        ))),
         Err(error) => Err(Failure::new(format!("{}: {error}", path.display()))),
     }
 }
@@ -148,7 +151,9 @@ pub(crate) fn client_endpoint() -> Outcome<Endpoint> {
 
 /// A number of bytes: digits and one of the suffixes k, M, G (powers of 1000) or Ki, Mi, Gi.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (digits, suffix) = text.split_at(split);
     let factor = match suffix {
         "" | "B" => 1,
@@ -158,10 +163,18 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "Ki" | "KiB" => 1 << 10,
         "Mi" | "MiB" => 1 << 20,
         "Gi" | "GiB" => 1 << 30,
-        _ => return Err(format!("unknown suffix {suffix:?}: use k, M, G, Ki, Mi or Gi")),
+        _ => {
+            return Err(format!(
+                "unknown suffix {suffix:?}: use k, M, G, Ki, Mi or Gi"
+            ));
+        }
     };
-    let number: u64 = digits.parse().map_err(|_| "a size starts with a number".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "too large".to_owned())
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "a size starts with a number".to_owned())?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| "too large".to_owned())
 }
 
 #[cfg(test)]

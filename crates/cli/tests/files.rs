@@ -26,7 +26,10 @@ fn small_and_large_files_arrive_with_their_checksums() {
     let printed = String::from_utf8(output.stdout).unwrap();
     let sum = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
     assert!(printed.contains(&format!("{sum}  ")), "{printed}");
-    assert!(fs::read_dir(got.path()).unwrap().count() == 3, "no part files are left");
+    assert!(
+        fs::read_dir(got.path()).unwrap().count() == 3,
+        "no part files are left"
+    );
 
     let check = |sum: &str| {
         let mut command = server.get(got.path());
@@ -42,13 +45,20 @@ fn small_and_large_files_arrive_with_their_checksums() {
 fn a_thousand_small_files_over_one_connection() {
     let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for index in 0..1000 {
-        put(www.path(), &format!("f{index}"), &noise(index % 700, index as u64));
+        put(
+            www.path(),
+            &format!("f{index}"),
+            &noise(index % 700, index as u64),
+        );
     }
     let server = Server::serve(www.path(), &["--max-connections", "1"]);
     let urls = (0..1000).map(|index| server.url(&format!("/f{index}")));
     succeed(server.get(got.path()).args(["-j", "50"]).args(urls));
     for index in 0..1000 {
-        assert_eq!(read(got.path(), &format!("f{index}")), noise(index % 700, index as u64));
+        assert_eq!(
+            read(got.path(), &format!("f{index}")),
+            noise(index % 700, index as u64)
+        );
     }
 }
 
@@ -60,7 +70,11 @@ fn a_killed_download_resumes_where_it_stopped() {
     let server = Server::serve(www.path(), &[]);
     let part = got.path().join("large.part");
     let mut command = server.get(got.path());
-    let mut child = command.arg(server.url("/large")).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .arg(server.url("/large"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let len = || fs::metadata(&part).map_or(0, |part| part.len());
     while len() < 4 << 20 && child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(1));
@@ -68,7 +82,10 @@ fn a_killed_download_resumes_where_it_stopped() {
     child.kill().unwrap();
     child.wait().unwrap();
     let before = len();
-    assert!(before >= 4 << 20, "the download was over too soon to be killed");
+    assert!(
+        before >= 4 << 20,
+        "the download was over too soon to be killed"
+    );
     assert!(got.path().join("large.part.note").exists());
     // What is there already must not be fetched again: bytes changed here show that it was kept.
     let mut kept = read(got.path(), "large.part");
@@ -81,8 +98,11 @@ fn a_killed_download_resumes_where_it_stopped() {
 
     // Another version of the file is fetched from its start.
     fs::write(&part, &kept).unwrap();
-    fs::write(got.path().join("large.part.note"), format!("{}\n\"old\"\n", server.url("/large")))
-        .unwrap();
+    fs::write(
+        got.path().join("large.part.note"),
+        format!("{}\n\"old\"\n", server.url("/large")),
+    )
+    .unwrap();
     succeed(server.get(got.path()).arg(server.url("/large")));
     assert!(read(got.path(), "large") == content);
 }
@@ -118,7 +138,10 @@ fn nothing_outside_of_the_directory_is_served() {
         for how in [&[][..], &["--http09"]] {
             let said = fail(server.get(got.path()).args(how).arg(server.url(path)));
             let refused = ["404", "403", "400", "no such file"];
-            assert!(refused.iter().any(|text| said.contains(text)), "{path}: {said}");
+            assert!(
+                refused.iter().any(|text| said.contains(text)),
+                "{path}: {said}"
+            );
         }
     }
     #[cfg(unix)]
@@ -157,11 +180,17 @@ fn failures_are_one_clear_sentence() {
     let said = fail(server.get(got.path()).arg(server.url("/missing")));
     assert!(said.contains("404"), "{said}");
     let said = fail(tautline().args(["get", "--pin", &"0".repeat(64), &url]));
-    assert!(said.contains("another certificate than the pinned one"), "{said}");
+    assert!(
+        said.contains("another certificate than the pinned one"),
+        "{said}"
+    );
     let said = fail(tautline().args(["get", "https://host.invalid/f", "--insecure"]));
     assert!(said.contains("cannot resolve host.invalid"), "{said}");
     // Nobody listens: a port that was free a moment ago.
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let said = fail(tautline().args(["get", "--insecure", &format!("https://{free}/f")]));
     assert!(said.contains("could not be reached"), "{said}");
     put(got.path(), "file", b"no directory");
@@ -185,15 +214,26 @@ fn http09_and_retry_and_other_controllers() {
     let qlog = got.path().join("qlog");
     let keys = got.path().join("keys");
     let server = Server::serve(www.path(), &["--retry", "--cc", "bbr3"]);
-    for (index, more) in [&["--http09"][..], &["--cc", "newreno"], &["--cc", "bbr3"]].iter().enumerate() {
+    for (index, more) in [&["--http09"][..], &["--cc", "newreno"], &["--cc", "bbr3"]]
+        .iter()
+        .enumerate()
+    {
         let dir = got.path().join(index.to_string());
         let mut command = server.get(&dir);
-        command.args(*more).arg("--qlog-dir").arg(&qlog).env("SSLKEYLOGFILE", &keys);
+        command
+            .args(*more)
+            .arg("--qlog-dir")
+            .arg(&qlog)
+            .env("SSLKEYLOGFILE", &keys);
         succeed(command.arg(server.url("/f")));
         assert!(read(&dir, "f") == content);
     }
     assert_eq!(fs::read_dir(&qlog).unwrap().count(), 3);
-    assert!(fs::read_to_string(&keys).unwrap().contains("CLIENT_TRAFFIC_SECRET_0"));
+    assert!(
+        fs::read_to_string(&keys)
+            .unwrap()
+            .contains("CLIENT_TRAFFIC_SECRET_0")
+    );
 }
 
 #[cfg(unix)]
@@ -204,7 +244,11 @@ fn a_stopping_server_lets_downloads_finish() {
     put(www.path(), "large", &content);
     let mut server = Server::serve(www.path(), &["--grace", "600"]);
     let mut command = server.get(got.path());
-    let mut child = command.arg(server.url("/large")).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .arg(server.url("/large"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let part = got.path().join("large.part");
     while fs::metadata(&part).map_or(0, |part| part.len()) < 1 << 20
         && child.try_wait().unwrap().is_none()

@@ -25,7 +25,10 @@ fn play(case: &str, files: &[(String, Vec<u8>)]) {
         "--certs",
         text(certs.path()),
     ]);
-    let urls: Vec<_> = files.iter().map(|(name, _)| server.url(&format!("/{name}"))).collect();
+    let urls: Vec<_> = files
+        .iter()
+        .map(|(name, _)| server.url(&format!("/{name}")))
+        .collect();
     let mut client = tautline();
     client.args(["interop", "client", "--downloads", text(got.path())]);
     succeed(client.env("TESTCASE", case).env("REQUESTS", urls.join(" ")));
@@ -48,12 +51,23 @@ fn certificate() -> tempfile::TempDir {
 }
 
 fn files(count: u64, len: usize) -> Vec<(String, Vec<u8>)> {
-    (0..count).map(|index| (format!("file-{index}"), noise(len, index + 1))).collect()
+    (0..count)
+        .map(|index| (format!("file-{index}"), noise(len, index + 1)))
+        .collect()
 }
 
 #[test]
 fn transfers() {
-    for case in ["handshake", "transfer", "chacha20", "retry", "keyupdate", "v2", "ecn", "http3"] {
+    for case in [
+        "handshake",
+        "transfer",
+        "chacha20",
+        "retry",
+        "keyupdate",
+        "v2",
+        "ecn",
+        "http3",
+    ] {
         play(case, &files(2, 1_000_000));
     }
 }
@@ -81,11 +95,17 @@ fn a_connection_for_each_file() {
 #[test]
 fn unknown_tests_are_refused_with_127() {
     for role in ["client", "server"] {
-        let output = tautline().args(["interop", role, "--testcase", "nonsense"]).output().unwrap();
+        let output = tautline()
+            .args(["interop", role, "--testcase", "nonsense"])
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(127));
         // And as the runner starts it.
         let mut command = tautline();
-        command.arg("interop").env("ROLE", role).env("TESTCASE", "nonsense");
+        command
+            .arg("interop")
+            .env("ROLE", role)
+            .env("TESTCASE", "nonsense");
         assert_eq!(command.output().unwrap().status.code(), Some(127));
     }
 }

@@ -57,7 +57,10 @@ pub struct Priorities {
 impl Connection {
     /// HTTP/3 on this connection; its ALPN should be [`ALPN`](crate::ALPN).
     pub fn new(quic: tautline::Connection) -> Self {
-        let priorities = Priorities { quic, updates: Arc::default() };
+        let priorities = Priorities {
+            quic,
+            updates: Arc::default(),
+        };
         Self {
             opener: OpenStreams::new(priorities),
             accept_bi: Waiting::default(),
@@ -78,7 +81,11 @@ impl Connection {
 
 impl OpenStreams {
     fn new(priorities: Priorities) -> Self {
-        Self { priorities, open_bi: Waiting::default(), open_uni: Waiting::default() }
+        Self {
+            priorities,
+            open_bi: Waiting::default(),
+            open_uni: Waiting::default(),
+        }
     }
 
     fn close(&self, code: Code, reason: &[u8]) {
@@ -105,7 +112,8 @@ impl Priorities {
 
     /// Gives the response (or request) on `stream` a place of your choice.
     pub fn set(&self, stream: quic::StreamId, priority: Priority) {
-        self.quic.set_stream_priority(StreamId(stream.into_inner()), priority);
+        self.quic
+            .set_stream_priority(StreamId(stream.into_inner()), priority);
     }
 
     pub(crate) fn quic(&self) -> &tautline::Connection {
@@ -121,7 +129,9 @@ impl Priorities {
         }
         if stream.dir() != Dir::Bi || stream.initiator() != Side::Client {
             let code = Code::H3_ID_ERROR.value();
-            return self.quic.close(code, b"PRIORITY_UPDATE of no request stream");
+            return self
+                .quic
+                .close(code, b"PRIORITY_UPDATE of no request stream");
         }
         let wanted = priority::parse(value);
         self.quic.set_stream_priority(stream, wanted);
@@ -215,7 +225,11 @@ impl<B: Buf> quic::OpenStreams<B> for OpenStreams {
             let quic = self.priorities.quic.clone();
             async move { quic.open_uni().await }
         });
-        Poll::Ready(ready!(opened).map(SendStream::unidirectional).map_err(error::on_stream))
+        Poll::Ready(
+            ready!(opened)
+                .map(SendStream::unidirectional)
+                .map_err(error::on_stream),
+        )
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {

@@ -101,11 +101,16 @@ impl<B: Buf> DatagramConnectionExt<B> for Connection {
     type RecvDatagramHandler = DatagramReceiver;
 
     fn send_datagram_handler(&self) -> DatagramSender {
-        DatagramSender { quic: self.quic().clone() }
+        DatagramSender {
+            quic: self.quic().clone(),
+        }
     }
 
     fn recv_datagram_handler(&self) -> DatagramReceiver {
-        DatagramReceiver { quic: self.quic().clone(), next: Waiting::default() }
+        DatagramReceiver {
+            quic: self.quic().clone(),
+            next: Waiting::default(),
+        }
     }
 }
 
@@ -120,9 +125,9 @@ impl<B: Buf> SendDatagram<B> for DatagramSender {
             // The trait knows no full queue; a datagram may be lost anyway.
             Ok(()) | Err(SendDatagramError::QueueFull(_)) => Ok(()),
             Err(SendDatagramError::TooLarge { .. }) => Err(SendDatagramErrorIncoming::TooLarge),
-            Err(SendDatagramError::ConnectionLost(lost)) => {
-                Err(SendDatagramErrorIncoming::ConnectionError(error::connection(lost)))
-            }
+            Err(SendDatagramError::ConnectionLost(lost)) => Err(
+                SendDatagramErrorIncoming::ConnectionError(error::connection(lost)),
+            ),
             Err(_) => Err(SendDatagramErrorIncoming::NotAvailable),
         }
     }
@@ -150,7 +155,17 @@ mod tests {
 
     #[test]
     fn numbers_keep_their_value() {
-        for value in [0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, (1 << 60) - 1] {
+        for value in [
+            0,
+            1,
+            63,
+            64,
+            16_383,
+            16_384,
+            (1 << 30) - 1,
+            1 << 30,
+            (1 << 60) - 1,
+        ] {
             let mut out = BytesMut::new();
             put_varint(&mut out, value);
             out.put_u8(7);

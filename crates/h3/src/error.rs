@@ -18,7 +18,9 @@ pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
 }
 
 pub(crate) fn on_stream(error: ConnectionError) -> StreamErrorIncoming {
-    StreamErrorIncoming::ConnectionErrorIncoming { connection_error: connection(error) }
+    StreamErrorIncoming::ConnectionErrorIncoming {
+        connection_error: connection(error),
+    }
 }
 
 pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
@@ -31,7 +33,10 @@ pub(crate) fn read(error: ReadError) -> StreamErrorIncoming {
 
 /// From the `std::io::Error` that wraps a [`WriteError`].
 pub(crate) fn write(error: std::io::Error) -> StreamErrorIncoming {
-    match error.get_ref().and_then(|inner| inner.downcast_ref::<WriteError>()) {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<WriteError>())
+    {
         Some(WriteError::Stopped(code)) => {
             StreamErrorIncoming::StreamTerminated { error_code: *code }
         }

@@ -51,7 +51,10 @@ fn apply(mut priority: Priority, value: &[u8]) -> Priority {
         let (key, value) = match member.iter().position(|b| matches!(b, b'=' | b';')) {
             Some(at) if member.get(at) == Some(&b'=') => {
                 let (key, rest) = member.split_at(at);
-                (key, Some(without_parameters(rest.get(1..).unwrap_or_default())))
+                (
+                    key,
+                    Some(without_parameters(rest.get(1..).unwrap_or_default())),
+                )
             }
             _ => (without_parameters(member), None),
         };
@@ -66,7 +69,11 @@ fn apply(mut priority: Priority, value: &[u8]) -> Priority {
 }
 
 fn without_parameters(member: &[u8]) -> &[u8] {
-    member.split(|b| *b == b';').next().unwrap_or_default().trim_ascii()
+    member
+        .split(|b| *b == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii()
 }
 
 /// Splits a dictionary at its commas, but not at those inside strings and lists.
@@ -110,7 +117,10 @@ mod tests {
 
     #[test]
     fn reads_what_rfc_9218_defines_and_ignores_the_rest() {
-        let of = |urgency, incremental| Priority { urgency, incremental };
+        let of = |urgency, incremental| Priority {
+            urgency,
+            incremental,
+        };
         for (text, expected) in [
             ("", of(3, false)),
             ("u=0", of(0, false)),
@@ -140,7 +150,13 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(PRIORITY, "u=1".parse().unwrap());
         headers.append(PRIORITY, "i".parse().unwrap());
-        assert_eq!(of_headers(&headers), Priority { urgency: 1, incremental: true });
+        assert_eq!(
+            of_headers(&headers),
+            Priority {
+                urgency: 1,
+                incremental: true
+            }
+        );
     }
 
     proptest! {

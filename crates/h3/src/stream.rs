@@ -60,7 +60,11 @@ fn number(id: tautline::StreamId) -> StreamId {
 
 impl<B> SendStream<B> {
     pub(crate) fn unidirectional(stream: tautline::SendStream) -> Self {
-        Self { stream, writing: None, reset_on_drop: false }
+        Self {
+            stream,
+            writing: None,
+            reset_on_drop: false,
+        }
     }
 }
 
@@ -70,7 +74,9 @@ impl<B: Buf> SendStream<B> {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
-        Pin::new(&mut self.stream).poll_write(cx, data).map_err(error::write)
+        Pin::new(&mut self.stream)
+            .poll_write(cx, data)
+            .map_err(error::write)
     }
 }
 
@@ -108,7 +114,9 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         ready!(self.poll_ready(cx))?;
         self.reset_on_drop = false;
         Poll::Ready(
-            self.stream.finish().map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))),
+            self.stream
+                .finish()
+                .map_err(|error| StreamErrorIncoming::Unknown(Box::new(error))),
         )
     }
 
@@ -146,13 +154,19 @@ impl<B> Drop for SendStream<B> {
 
 impl<B> fmt::Debug for SendStream<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendStream").field("id", &self.stream.id()).finish_non_exhaustive()
+        f.debug_struct("SendStream")
+            .field("id", &self.stream.id())
+            .finish_non_exhaustive()
     }
 }
 
 impl RecvStream {
     pub(crate) fn unidirectional(stream: tautline::RecvStream, priorities: Priorities) -> Self {
-        Self { stream, watch: Watch::unidirectional(), priorities }
+        Self {
+            stream,
+            watch: Watch::unidirectional(),
+            priorities,
+        }
     }
 }
 
@@ -164,7 +178,9 @@ impl quic::RecvStream for RecvStream {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let chunk = ready!(self.stream.poll_read_chunk(cx, usize::MAX)).map_err(error::read)?;
-        let Some(chunk) = chunk else { return Poll::Ready(Ok(None)) };
+        let Some(chunk) = chunk else {
+            return Poll::Ready(Ok(None));
+        };
         let mut too_long = false;
         let priorities = &self.priorities;
         self.watch.look(&chunk, |noticed| match noticed {
@@ -174,7 +190,9 @@ impl quic::RecvStream for RecvStream {
         if too_long {
             let quic = priorities.quic();
             quic.close(Code::H3_EXCESSIVE_LOAD.value(), b"frame too long");
-            let lost = quic.close_reason().unwrap_or(tautline::ConnectionError::LocallyClosed);
+            let lost = quic
+                .close_reason()
+                .unwrap_or(tautline::ConnectionError::LocallyClosed);
             return Poll::Ready(Err(error::on_stream(lost)));
         }
         Poll::Ready(Ok(Some(chunk)))
@@ -207,8 +225,16 @@ impl<B> BidiStream<B> {
         priorities: Priorities,
     ) -> Self {
         Self {
-            send: SendStream { stream: send, writing: None, reset_on_drop: true },
-            recv: RecvStream { stream: recv, watch: Watch::request(), priorities },
+            send: SendStream {
+                stream: send,
+                writing: None,
+                reset_on_drop: true,
+            },
+            recv: RecvStream {
+                stream: recv,
+                watch: Watch::request(),
+                priorities,
+            },
         }
     }
 }

@@ -32,8 +32,13 @@ pub(crate) struct Watch {
 enum State {
     StreamType,
     FrameType,
-    FrameLength { kind: u64 },
-    Payload { left: u64, update: bool },
+    FrameLength {
+        kind: u64,
+    },
+    Payload {
+        left: u64,
+        update: bool,
+    },
     /// Not our business any more.
     Unwatched,
 }
@@ -92,7 +97,9 @@ impl Watch {
     pub(crate) fn look(&mut self, mut bytes: &[u8], mut notice: impl FnMut(Noticed)) {
         loop {
             if let State::Payload { left, update } = &mut self.state {
-                let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                let here = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 let (payload, rest) = bytes.split_at(here);
                 bytes = rest;
                 *left -= here as u64;
@@ -111,7 +118,9 @@ impl Watch {
             if matches!(self.state, State::Unwatched) {
                 return;
             }
-            let Some((&byte, rest)) = bytes.split_first() else { return };
+            let Some((&byte, rest)) = bytes.split_first() else {
+                return;
+            };
             bytes = rest;
             if let Some(number) = self.number.push(byte) {
                 self.step(number, &mut notice);
@@ -138,7 +147,10 @@ impl Watch {
                     let update = self.on_control_stream
                         && kind == FRAME_PRIORITY_UPDATE_REQUEST
                         && number <= MAX_PRIORITY_UPDATE_BYTES as u64;
-                    State::Payload { left: number, update }
+                    State::Payload {
+                        left: number,
+                        update,
+                    }
                 }
             }
             State::StreamType | State::Payload { .. } | State::Unwatched => State::Unwatched,
@@ -173,12 +185,16 @@ mod tests {
     }
 
     /// SETTINGS (empty), then PRIORITY_UPDATE for stream 4: `u=1`.
-    const CONTROL: &[u8] =
-        &[0x00, 0x04, 0x00, 0x80, 0x0f, 0x07, 0x00, 0x04, 0x04, b'u', b'=', b'1', 0x07, 0x01, 0x00];
+    const CONTROL: &[u8] = &[
+        0x00, 0x04, 0x00, 0x80, 0x0f, 0x07, 0x00, 0x04, 0x04, b'u', b'=', b'1', 0x07, 0x01, 0x00,
+    ];
 
     #[test]
     fn picks_priority_updates_from_the_control_stream() {
-        let expected = vec![Noticed::PriorityUpdate { stream: 4, value: b"u=1".to_vec() }];
+        let expected = vec![Noticed::PriorityUpdate {
+            stream: 4,
+            value: b"u=1".to_vec(),
+        }];
         assert_eq!(noticed(Watch::unidirectional(), &[CONTROL]), expected);
         for cut in 0..CONTROL.len() {
             let (front, back) = CONTROL.split_at(cut);
@@ -205,7 +221,10 @@ mod tests {
         body.extend(vec![0xff; 1024]);
         body.extend(headers);
         let pieces: Vec<_> = body.chunks(7).collect();
-        assert_eq!(noticed(Watch::request(), &pieces), [Noticed::TooLong { kind: 1, len }]);
+        assert_eq!(
+            noticed(Watch::request(), &pieces),
+            [Noticed::TooLong { kind: 1, len }]
+        );
     }
 
     proptest! {

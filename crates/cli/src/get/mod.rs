@@ -29,8 +29,8 @@ use crate::{
 };
 pub(crate) use origin::{Job, Origin, Protocol};
 pub(crate) use part::Out;
-pub(crate) use target::Target;
 use target::OriginKey;
+pub(crate) use target::Target;
 
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -71,7 +71,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Outcome {
     let jobs = plan(&args)?;
     let total = jobs.len();
-    let protocol = if args.http09 { Protocol::Http09 } else { Protocol::Http3 };
+    let protocol = if args.http09 {
+        Protocol::Http09
+    } else {
+        Protocol::Http3
+    };
     let mut transport = TransportConfig::default();
     args.transport.apply(&mut transport)?;
     let mut config = args.trust.tls()?.alpn([protocol.alpn()]).build()?;
@@ -104,7 +108,10 @@ pub(crate) async fn run(args: Args) -> Outcome {
         (0, _) | (_, None) => Ok(()),
         (1, Some(failure)) => Err(failure),
         (count, Some(last)) => {
-            failures.iter().chain([&last]).for_each(|failure| eprintln!("tautline: {failure}"));
+            failures
+                .iter()
+                .chain([&last])
+                .for_each(|failure| eprintln!("tautline: {failure}"));
             Err(Failure::new(format!("{count} of {total} downloads failed")))
         }
     }
@@ -126,7 +133,11 @@ fn plan(args: &Args) -> Outcome<Vec<Job>> {
             Some(path) if path.as_os_str() == "-" => Out::Stdout,
             Some(path) => Out::File(path.clone()),
             None => {
-                let path = args.dir.clone().unwrap_or_default().join(target.file_name());
+                let path = args
+                    .dir
+                    .clone()
+                    .unwrap_or_default()
+                    .join(target.file_name());
                 Out::File(path)
             }
         };
@@ -136,7 +147,11 @@ fn plan(args: &Args) -> Outcome<Vec<Job>> {
             let path = path.display();
             return Err(Failure::new(format!("two of the URLs would become {path}")));
         }
-        jobs.push(Job { target: target.clone(), out, expected: args.sha256 });
+        jobs.push(Job {
+            target: target.clone(),
+            out,
+            expected: args.sha256,
+        });
     }
     Ok(jobs)
 }
@@ -152,11 +167,7 @@ struct Shared {
 }
 
 /// Everything from one server; returns what failed.
-async fn from_origin(
-    shared: Arc<Shared>,
-    (host, port): OriginKey,
-    jobs: Vec<Job>,
-) -> Vec<Failure> {
+async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job>) -> Vec<Failure> {
     let connected = async {
         let quic = shared.trust.connect(&shared.endpoint, &host, port).await?;
         Origin::new(quic, shared.protocol).await
@@ -200,15 +211,21 @@ struct Progress {
 impl Progress {
     fn new(quiet: bool) -> Self {
         // indicatif draws nothing by itself where standard error is no terminal.
-        let target =
-            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        Self { bars: MultiProgress::with_draw_target(target) }
+        let target = if quiet {
+            ProgressDrawTarget::hidden()
+        } else {
+            ProgressDrawTarget::stderr()
+        };
+        Self {
+            bars: MultiProgress::with_draw_target(target),
+        }
     }
 
     fn bar(&self, job: &Job) -> ProgressBar {
-        const TEMPLATE: &str = "{msg:24!} {wide_bar} {bytes:>10}/{total_bytes:10} {bytes_per_sec:>12} {eta:>4}";
-        let style = ProgressStyle::with_template(TEMPLATE)
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        const TEMPLATE: &str =
+            "{msg:24!} {wide_bar} {bytes:>10}/{total_bytes:10} {bytes_per_sec:>12} {eta:>4}";
+        let style =
+            ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = self.bars.add(ProgressBar::no_length().with_style(style));
         bar.set_message(job.target.file_name());
         bar

@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use indicatif::ProgressBar;
-use tautline::{Connection, ReadError};
+use tautline::{Connection, ReadError, RecvStream};
 use tautline_h3::OpenStreams;
 
 use super::{
@@ -64,19 +64,28 @@ impl Origin {
         let started = tautline_h3::client_builder().build(connection).await;
         let (mut driver, http) = started.map_err(|error| broken(&quic, &error))?;
         tokio::spawn(async move { driver.wait_idle().await });
-        Ok(Self { quic, http: Some(http) })
+        Ok(Self {
+            quic,
+            http: Some(http),
+        })
     }
 
     /// Fetches a file; the bar shows how far it is.
     pub(crate) async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Outcome<Digest> {
         let url = job.target.to_string();
+        // HTTP/0.9 knows no ranges: it can ask before the disk is looked at, as early data must.
+        let asked = match &self.http {
+            Some(http) => Asked::Http3(http.clone()),
+            None => Asked::Http09(self.ask(&job.target).await?),
+        };
         let (mut part, resume) = Part::open(job.out.clone(), &url).await?;
         bar.set_position(part.received());
-        let received = match &self.http {
-            Some(http) => {
-                self.over_http3(http.clone(), &job.target, &mut part, resume, bar).await
+        let received = match asked {
+            Asked::Http3(http) => {
+                self.over_http3(http, &job.target, &mut part, resume, bar)
+                    .await
             }
-            None => self.over_http09(&job.target, &mut part, bar).await,
+            Asked::Http09(answer) => over_http09(answer, &mut part, bar).await,
         };
         match received {
             Ok(()) => part.finish(job.expected).await,
@@ -101,9 +110,14 @@ impl Origin {
             let request = request(&target, resume.as_ref())?;
             let sent = http.send_request(request).await;
             let mut stream = sent.map_err(|error| broken(&self.quic, &error))?;
-            stream.finish().await.map_err(|error| broken(&self.quic, &error))?;
-            let response =
-                stream.recv_response().await.map_err(|error| broken(&self.quic, &error))?;
+            stream
+                .finish()
+                .await
+                .map_err(|error| broken(&self.quic, &error))?;
+            let response = stream
+                .recv_response()
+                .await
+                .map_err(|error| broken(&self.quic, &error))?;
             let end = match judge(&response, &target, resume.as_ref())? {
                 Verdict::Body { from, end } => {
                     if from == 0 {
@@ -121,7 +135,10 @@ impl Origin {
                     continue;
                 }
             };
-            let etag = response.headers().get(header::ETAG).and_then(|etag| etag.to_str().ok());
+            let etag = response
+                .headers()
+                .get(header::ETAG)
+                .and_then(|etag| etag.to_str().ok());
             part.remember(&url, etag).await?;
             bar.set_position(part.received());
             if let Some(end) = end {
@@ -147,32 +164,46 @@ impl Origin {
         Err(Failure::new("too many redirects"))
     }
 
-    async fn over_http09(&self, target: &Target, part: &mut Part, bar: &ProgressBar) -> Outcome {
-        // There are no ranges.
-        part.restart().await?;
-        part.remember("", None).await?;
-        bar.set_position(0);
-        let (mut send, mut recv) = self.quic.open_bi().await?;
+    /// Sends a request of HTTP/0.9.
+    async fn ask(&self, target: &Target) -> Outcome<RecvStream> {
+        let (mut send, recv) = self.quic.open_bi().await?;
         http09::request(&mut send, target.path.as_str()).await?;
-        loop {
-            match recv.read_chunk(usize::MAX).await {
-                Ok(Some(bytes)) => {
-                    bar.inc(bytes.len() as u64);
-                    part.write(bytes).await?;
-                }
-                Ok(None) => return Ok(()),
-                Err(ReadError::Reset(http09::NOT_FOUND)) => {
-                    return Err(Failure::new("the server has no such file"));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(recv)
     }
 
     /// Says goodbye.
     pub(crate) fn close(&self) {
-        let code = if self.http.is_some() { h3::error::Code::H3_NO_ERROR.value() } else { 0 };
+        let code = if self.http.is_some() {
+            h3::error::Code::H3_NO_ERROR.value()
+        } else {
+            0
+        };
         self.quic.close(code, b"");
+    }
+}
+
+/// How far asking has come before the part file is open.
+enum Asked {
+    Http3(SendRequest<OpenStreams, Bytes>),
+    Http09(RecvStream),
+}
+
+async fn over_http09(mut answer: RecvStream, part: &mut Part, bar: &ProgressBar) -> Outcome {
+    part.restart().await?;
+    part.remember("", None).await?;
+    bar.set_position(0);
+    loop {
+        match answer.read_chunk(usize::MAX).await {
+            Ok(Some(bytes)) => {
+                bar.inc(bytes.len() as u64);
+                part.write(bytes).await?;
+            }
+            Ok(None) => return Ok(()),
+            Err(ReadError::Reset(http09::NOT_FOUND)) => {
+                return Err(Failure::new("the server has no such file"));
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -186,21 +217,29 @@ fn broken(quic: &Connection, error: &dyn std::error::Error) -> Failure {
 
 fn request(target: &Target, resume: Option<&Resume>) -> Outcome<Request<()>> {
     let mut request = Request::get(target.to_string())
-        .header(header::USER_AGENT, concat!("tautline/", env!("CARGO_PKG_VERSION")))
+        .header(
+            header::USER_AGENT,
+            concat!("tautline/", env!("CARGO_PKG_VERSION")),
+        )
         .header(header::ACCEPT, "*/*");
     if let Some(Resume { offset, etag }) = resume {
         request = request
             .header(header::RANGE, format!("bytes={offset}-"))
             .header(header::IF_RANGE, etag);
     }
-    request.body(()).map_err(|error| Failure::new(format!("cannot ask for {target}: {error}")))
+    request
+        .body(())
+        .map_err(|error| Failure::new(format!("cannot ask for {target}: {error}")))
 }
 
 /// What to do with a response.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     /// The body is the file from `from` up to `end` (its length, if known).
-    Body { from: u64, end: Option<u64> },
+    Body {
+        from: u64,
+        end: Option<u64>,
+    },
     /// We had it all.
     Complete,
     /// The part is of no use.
@@ -211,11 +250,16 @@ enum Verdict {
 fn judge(response: &Response<()>, target: &Target, resume: Option<&Resume>) -> Outcome<Verdict> {
     let headers = response.headers();
     Ok(match (response.status(), resume) {
-        (StatusCode::OK, _) => Verdict::Body { from: 0, end: length(headers) },
-        (StatusCode::PARTIAL_CONTENT, Some(Resume { offset, .. })) => match content_range(headers) {
-            Some((Some(from), end)) if from == *offset => Verdict::Body { from, end },
-            _ => Verdict::StartOver,
+        (StatusCode::OK, _) => Verdict::Body {
+            from: 0,
+            end: length(headers),
         },
+        (StatusCode::PARTIAL_CONTENT, Some(Resume { offset, .. })) => {
+            match content_range(headers) {
+                Some((Some(from), end)) if from == *offset => Verdict::Body { from, end },
+                _ => Verdict::StartOver,
+            }
+        }
         (StatusCode::RANGE_NOT_SATISFIABLE, Some(Resume { offset, .. })) => {
             match content_range(headers) {
                 Some((None, Some(len))) if len == *offset => Verdict::Complete,
@@ -223,7 +267,9 @@ fn judge(response: &Response<()>, target: &Target, resume: Option<&Resume>) -> O
             }
         }
         (status, _) if status.is_redirection() => {
-            let location = headers.get(header::LOCATION).and_then(|to| to.to_str().ok());
+            let location = headers
+                .get(header::LOCATION)
+                .and_then(|to| to.to_str().ok());
             let to = location.ok_or_else(|| Failure::new(format!("the server answered {status}")));
             Verdict::Moved(target.redirected(to?).map_err(Failure::new)?)
         }
@@ -232,17 +278,23 @@ fn judge(response: &Response<()>, target: &Target, resume: Option<&Resume>) -> O
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
 /// First byte and length of the whole: `bytes 5-9/10`, `bytes */10`. RFC 9110 s14.4.
 fn content_range(headers: &HeaderMap) -> Option<(Option<u64>, Option<u64>)> {
     let value = headers.get(header::CONTENT_RANGE)?.to_str().ok()?;
     let (range, whole) = value.strip_prefix("bytes ")?.split_once('/')?;
-    let from = range.split_once('-').and_then(|(from, _)| from.parse().ok());
+    let from = range
+        .split_once('-')
+        .and_then(|(from, _)| from.parse().ok());
     Some((from, whole.parse().ok()))
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +305,10 @@ mod tests {
         for (name, value) in fields {
             response = response.header(*name, *value);
         }
-        let resume = offset.map(|offset| Resume { offset, etag: "\"x\"".into() });
+        let resume = offset.map(|offset| Resume {
+            offset,
+            etag: "\"x\"".into(),
+        });
         let target = "https://h/f".parse().unwrap();
         judge(&response.body(()).unwrap(), &target, resume.as_ref()).ok()
     }
@@ -261,17 +316,35 @@ mod tests {
     #[test]
     fn responses_are_judged() {
         let body = |from, end| Some(Verdict::Body { from, end });
-        assert_eq!(verdict(200, &[("content-length", "9")], None), body(0, Some(9)));
+        assert_eq!(
+            verdict(200, &[("content-length", "9")], None),
+            body(0, Some(9))
+        );
         assert_eq!(verdict(200, &[], Some(5)), body(0, None));
         let range = |value| [("content-range", value)];
-        assert_eq!(verdict(206, &range("bytes 5-9/10"), Some(5)), body(5, Some(10)));
-        assert_eq!(verdict(206, &range("bytes 4-9/10"), Some(5)), Some(Verdict::StartOver));
+        assert_eq!(
+            verdict(206, &range("bytes 5-9/10"), Some(5)),
+            body(5, Some(10))
+        );
+        assert_eq!(
+            verdict(206, &range("bytes 4-9/10"), Some(5)),
+            Some(Verdict::StartOver)
+        );
         assert_eq!(verdict(206, &[], Some(5)), Some(Verdict::StartOver));
         assert_eq!(verdict(206, &range("bytes 0-9/10"), None), None);
-        assert_eq!(verdict(416, &range("bytes */5"), Some(5)), Some(Verdict::Complete));
-        assert_eq!(verdict(416, &range("bytes */6"), Some(5)), Some(Verdict::StartOver));
+        assert_eq!(
+            verdict(416, &range("bytes */5"), Some(5)),
+            Some(Verdict::Complete)
+        );
+        assert_eq!(
+            verdict(416, &range("bytes */6"), Some(5)),
+            Some(Verdict::StartOver)
+        );
         assert_eq!(verdict(404, &[], None), None);
-        assert!(matches!(verdict(301, &[("location", "/g")], None), Some(Verdict::Moved(_))));
+        assert!(matches!(
+            verdict(301, &[("location", "/g")], None),
+            Some(Verdict::Moved(_))
+        ));
         assert_eq!(verdict(302, &[("location", "https://other/")], None), None);
     }
 }

@@ -85,13 +85,16 @@ impl Part {
             Out::File(path) => {
                 if path.is_dir() {
                     let path = path.display();
-                    return Err(Failure::new(format!("cannot write {path}: it is a directory")));
+                    return Err(Failure::new(format!(
+                        "cannot write {path}: it is a directory"
+                    )));
                 }
                 let part = part_path(path);
                 let mut options = OpenOptions::new();
                 let opened = options.read(true).write(true).create(true).truncate(false);
-                let mut file =
-                    opened.open(&part).map_err(|error| Failure::file("write", &part, &error))?;
+                let mut file = opened
+                    .open(&part)
+                    .map_err(|error| Failure::file("write", &part, &error))?;
                 let resume = left_over(&mut file, path, url, &mut hasher);
                 let resume = resume.map_err(|error| Failure::file("read", &part, &error))?;
                 (Writer::File(file), resume)
@@ -99,7 +102,16 @@ impl Part {
         };
         let received = resume.as_ref().map_or(0, |resume| resume.offset);
         let sink = Some(Sink { to, hasher });
-        Ok((Self { out, sink, pending: Vec::new(), pending_bytes: 0, received }, resume))
+        Ok((
+            Self {
+                out,
+                sink,
+                pending: Vec::new(),
+                pending_bytes: 0,
+                received,
+            },
+            resume,
+        ))
     }
 
     /// Bytes there are, earlier attempts included.
@@ -116,15 +128,22 @@ impl Part {
 
     /// The file is now this version of `url`; it can be resumed if the version has a strong tag.
     pub(crate) async fn remember(&mut self, url: &str, etag: Option<&str>) -> Outcome {
-        let Out::File(path) = &self.out else { return Ok(()) };
+        let Out::File(path) = &self.out else {
+            return Ok(());
+        };
         let note = note_path(path);
-        let text = etag.filter(|etag| etag.starts_with('"')).map(|etag| format!("{url}\n{etag}\n"));
+        let text = etag
+            .filter(|etag| etag.starts_with('"'))
+            .map(|etag| format!("{url}\n{etag}\n"));
         blocking(move || match text {
             Some(text) => {
                 fs::write(&note, text).map_err(|error| Failure::file("write", &note, &error))
             }
-            // Usually there was none.
-            None => Ok(drop(fs::remove_file(&note))),
+            None => {
+                // Usually there was none.
+                let _ = fs::remove_file(&note);
+                Ok(())
+            }
         })
         .await
     }
@@ -152,7 +171,11 @@ impl Part {
         self.pending_bytes += bytes.len();
         self.received += bytes.len() as u64;
         self.pending.push(bytes);
-        if self.pending_bytes >= BATCH_BYTES { self.flush().await } else { Ok(()) }
+        if self.pending_bytes >= BATCH_BYTES {
+            self.flush().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Brings everything to the disk.
@@ -225,7 +248,9 @@ impl Part {
     /// The download broke: saves what there is, and tells whether it can be resumed.
     pub(crate) async fn give_up(mut self) -> bool {
         let saved = self.flush().await.is_ok();
-        let Out::File(path) = &self.out else { return false };
+        let Out::File(path) = &self.out else {
+            return false;
+        };
         if self.received == 0 {
             let _ = fs::remove_file(part_path(path));
             let _ = fs::remove_file(note_path(path));
@@ -257,9 +282,13 @@ fn left_over(
 }
 
 /// Runs disk work away from the network's threads.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Outcome<T> + Send + 'static) -> Outcome<T> {
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
     // It cannot panic; it is cancelled when the program ends.
-    spawn_blocking(work).await.unwrap_or_else(|error| Err(Failure::new(error.to_string())))
+    spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Failure::new(error.to_string())))
 }
 
 #[cfg(test)]
@@ -284,7 +313,13 @@ mod tests {
         fs::write(part_path(&path), "abc").unwrap();
         // ...but the same one does.
         let (mut part, resume) = Part::open(out.clone(), "u").await.unwrap();
-        assert_eq!(resume, Some(Resume { offset: 3, etag: "\"1\"".into() }));
+        assert_eq!(
+            resume,
+            Some(Resume {
+                offset: 3,
+                etag: "\"1\"".into()
+            })
+        );
         part.write(Bytes::from_static(b"def")).await.unwrap();
         let digest = part.finish(None).await.unwrap();
         let mut hasher = Hasher::new();

@@ -4,9 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use indicatif::ProgressBar;
 use rustls::crypto::CryptoProvider;
-use tautline::{
-    ClientConfig, Connection, Endpoint, Version, ZeroRttAccepted, tls::ClientTls,
-};
+use tautline::{ClientConfig, Connection, Endpoint, Version, ZeroRttAccepted, tls::ClientTls};
 use tokio::{
     sync::Semaphore,
     task::JoinSet,
@@ -31,10 +29,14 @@ const GOODBYE: Duration = Duration::from_secs(3);
 pub(super) async fn run(args: ClientArgs) -> Outcome {
     let case = args.common.case()?;
     let jobs = jobs(&args)?;
-    let first = jobs.first().ok_or_else(|| {
-        Failure::new("nothing to download: set $REQUESTS or name URLs")
-    })?;
-    let protocol = if case == Case::Http3 { Protocol::Http3 } else { Protocol::Http09 };
+    let first = jobs
+        .first()
+        .ok_or_else(|| Failure::new("nothing to download: set $REQUESTS or name URLs"))?;
+    let protocol = if case == Case::Http3 {
+        Protocol::Http3
+    } else {
+        Protocol::Http09
+    };
     let client = Client {
         endpoint: endpoint(case)?,
         config: config(case, protocol, &args)?,
@@ -42,11 +44,15 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
         port: first.target.port,
         protocol,
     };
-    client.endpoint.set_default_client_config(client.config.clone());
+    client
+        .endpoint
+        .set_default_client_config(client.config.clone());
     match case {
         Case::MultiConnect => {
             for job in &jobs {
-                client.download_all(client.connect().await?, std::slice::from_ref(job)).await?;
+                client
+                    .download_all(client.connect().await?, std::slice::from_ref(job))
+                    .await?;
             }
         }
         Case::Resumption | Case::ZeroRtt => {
@@ -103,9 +109,9 @@ impl Client {
     /// Uses the ticket of an earlier connection to send at once.
     async fn connect_early(&self) -> Outcome<(Connection, ZeroRttAccepted)> {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = tokio::net::lookup_host((host, self.port)).await.map_err(|error| {
-            Failure::new(format!("cannot resolve {host}: {error}"))
-        })?;
+        let addresses = tokio::net::lookup_host((host, self.port))
+            .await
+            .map_err(|error| Failure::new(format!("cannot resolve {host}: {error}")))?;
         let mut last = Failure::new(format!("{host} has no address that this socket can reach"));
         for address in addresses {
             match self.endpoint.connect(address, host) {
@@ -149,7 +155,11 @@ fn jobs(args: &ClientArgs) -> Outcome<Vec<Job>> {
     let job = |url: &String| {
         let target: Target = url.parse().map_err(Failure::new)?;
         let out = Out::File(Path::new(&args.downloads).join(target.file_name()));
-        Ok(Job { target, out, expected: None })
+        Ok(Job {
+            target,
+            out,
+            expected: None,
+        })
     };
     requests.iter().map(job).collect()
 }
@@ -196,5 +206,7 @@ async fn update_keys(connection: &Connection) -> Outcome {
             sleep(TRY_EVERY).await;
         }
     });
-    updated.await.map_err(|_| Failure::new("the keys could not be updated"))
+    updated
+        .await
+        .map_err(|_| Failure::new("the keys could not be updated"))
 }

@@ -117,8 +117,11 @@ impl Case {
     /// Versions to speak. Offering v2 where a test wants v1 could make a peer upgrade.
     fn endpoint_config(self) -> EndpointConfig {
         let mut config = EndpointConfig::default();
-        config.versions =
-            if self == Self::V2 { vec![Version::V2, Version::V1] } else { vec![Version::V1] };
+        config.versions = if self == Self::V2 {
+            vec![Version::V2, Version::V1]
+        } else {
+            vec![Version::V1]
+        };
         config
     }
 }
@@ -126,7 +129,8 @@ impl Case {
 impl Common {
     fn case(&self) -> Outcome<Case> {
         let name = self.testcase.clone().or_else(|| variable("TESTCASE"));
-        let name = name.ok_or_else(|| Failure::new("no test named: set $TESTCASE or --testcase"))?;
+        let name =
+            name.ok_or_else(|| Failure::new("no test named: set $TESTCASE or --testcase"))?;
         Case::by_name(&name)
             .ok_or_else(|| Failure::unsupported(format!("the test {name:?} is not supported")))
     }
@@ -137,7 +141,10 @@ impl Common {
         // The runner drops 30 % of packets in some tests and gives them 300 s.
         config.handshake_timeout = Duration::from_secs(120);
         config.max_idle_timeout = Some(Duration::from_secs(60));
-        let dir = self.qlog_dir.clone().or_else(|| variable("QLOGDIR").map(PathBuf::from));
+        let dir = self
+            .qlog_dir
+            .clone()
+            .or_else(|| variable("QLOGDIR").map(PathBuf::from));
         if let Some(dir) = dir {
             config.observer = Some(qlog_into(&dir)?);
         }
@@ -147,7 +154,9 @@ impl Common {
 
 /// An environment variable that says something.
 fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
+    std::env::var(name)
+        .ok()
+        .filter(|value| !value.trim().is_empty())
 }
 
 pub(crate) async fn run(args: Args) -> Outcome {
@@ -161,7 +170,9 @@ pub(crate) async fn run(args: Args) -> Outcome {
         (Some(role), _) => role,
         (None, Some(role)) if matches!(&*role, "client" | "server") => {
             let parsed = <FromRole as clap::Parser>::try_parse_from([role]);
-            parsed.map_err(|error| Failure::new(error.to_string()))?.role
+            parsed
+                .map_err(|error| Failure::new(error.to_string()))?
+                .role
         }
         (None, Some(role)) => return Err(Failure::new(format!("unknown $ROLE {role:?}"))),
         (None, None) => return Err(Failure::new("which end: client or server (or set $ROLE)?")),
@@ -183,7 +194,11 @@ mod tests {
                      handshakecorruption transfercorruption ipv6 v2 rebind-port rebind-addr \
                      connectionmigration";
         assert_eq!(names.split_whitespace().count(), 22);
-        assert!(names.split_whitespace().all(|name| Case::by_name(name).is_some()));
+        assert!(
+            names
+                .split_whitespace()
+                .all(|name| Case::by_name(name).is_some())
+        );
         assert_eq!(Case::by_name("no-such-test"), None);
     }
 }

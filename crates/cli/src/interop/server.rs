@@ -25,7 +25,11 @@ pub(super) async fn run(args: ServerArgs) -> Outcome {
         transport.preferred_address = preferred(&args).await;
     }
     // The test of HTTP/3 is the only one that may not be answered by HTTP/0.9.
-    let alpn = if case == Case::Http3 { tautline_h3::ALPN } else { http09::ALPN };
+    let alpn = if case == Case::Http3 {
+        tautline_h3::ALPN
+    } else {
+        http09::ALPN
+    };
     let mut config = identity.server_tls().alpn([alpn]).build()?;
     config.transport = Arc::new(transport);
     let endpoint = Endpoint::builder()

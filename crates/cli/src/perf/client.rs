@@ -64,7 +64,11 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     if let Some(path) = &args.json_file {
         std::fs::write(path, &json).map_err(|error| Failure::file("write", path, &error))?;
     }
-    if args.json { println!("{json}") } else { print!("{report}") }
+    if args.json {
+        println!("{json}")
+    } else {
+        print!("{report}")
+    }
     Ok(())
 }
 
@@ -72,7 +76,9 @@ fn host_and_port(server: &str) -> Outcome<(&str, u16)> {
     let split = server.rsplit_once(':');
     let parsed = split.and_then(|(host, port)| Some((host, port.parse().ok()?)));
     parsed.filter(|(host, _)| !host.is_empty()).ok_or_else(|| {
-        Failure::new(format!("{server:?} is not HOST:PORT, for instance localhost:4434"))
+        Failure::new(format!(
+            "{server:?} is not HOST:PORT, for instance localhost:4434"
+        ))
     })
 }
 
@@ -85,7 +91,9 @@ async fn exchange(connection: &Connection, up: u64, down: u64) -> Outcome<u64> {
     let _ = send.finish();
     let received = drain(&mut recv).await?;
     if received != down {
-        return Err(Failure::new(format!("asked for {down} bytes and got {received}")));
+        return Err(Failure::new(format!(
+            "asked for {down} bytes and got {received}"
+        )));
     }
     Ok(received)
 }
@@ -116,7 +124,10 @@ async fn requests(connection: &Connection, args: &ClientArgs) -> Outcome<Request
         work.spawn(async move {
             let mut latencies = new_histogram()?;
             let take = |left: u64| left.checked_sub(1);
-            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            while left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+                .is_ok()
+            {
                 let start = Instant::now();
                 exchange(&connection, up, down).await?;
                 let micros = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -127,7 +138,8 @@ async fn requests(connection: &Connection, args: &ClientArgs) -> Outcome<Request
     }
     let mut all = new_histogram()?;
     for latencies in join(&mut work).await? {
-        all.add(&latencies).map_err(|error| Failure::new(error.to_string()))?;
+        all.add(&latencies)
+            .map_err(|error| Failure::new(error.to_string()))?;
     }
     Ok(Requests::new(&all, args.concurrency, start.elapsed()))
 }

@@ -88,7 +88,11 @@ impl Requests {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = 1e3 * self.handshake_seconds;
-        writeln!(f, "handshake  {millis:.1} ms, smoothed RTT {:.3} ms", 1e3 * self.smoothed_rtt_seconds)?;
+        writeln!(
+            f,
+            "handshake  {millis:.1} ms, smoothed RTT {:.3} ms",
+            1e3 * self.smoothed_rtt_seconds
+        )?;
         for (what, bulk) in [("download", &self.download), ("upload", &self.upload)] {
             if let Some(bulk) = bulk {
                 writeln!(
@@ -102,12 +106,22 @@ impl fmt::Display for Report {
             }
         }
         if let Some(requests) = &self.requests {
-            let Latencies { p50, p90, p99, p99_9, max, .. } = requests.latency_microseconds;
+            let Latencies {
+                p50,
+                p90,
+                p99,
+                p99_9,
+                max,
+                ..
+            } = requests.latency_microseconds;
             writeln!(
                 f,
                 "requests   {} in {:.3} s, {} at once: {:.0} per second\n\
                  latency    p50 {p50} µs, p90 {p90} µs, p99 {p99} µs, p99.9 {p99_9} µs, max {max} µs",
-                requests.count, requests.seconds, requests.concurrency, requests.requests_per_second,
+                requests.count,
+                requests.seconds,
+                requests.concurrency,
+                requests.requests_per_second,
             )?;
         }
         Ok(())

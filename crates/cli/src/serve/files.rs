@@ -37,7 +37,11 @@ pub(crate) struct Site {
 pub(crate) enum Found {
     File(OpenFile),
     /// A directory to list: its path as requested (decoded, ends in `/`), and its entries.
-    Listing { path: String, entries: Vec<Entry>, truncated: bool },
+    Listing {
+        path: String,
+        entries: Vec<Entry>,
+        truncated: bool,
+    },
     /// A directory asked for without the final slash; the canonical request path.
     Redirect(String),
 }
@@ -75,13 +79,21 @@ pub(crate) struct OpenFile {
 
 impl Site {
     pub(crate) fn new(root: &Path, hidden: bool, listing: bool) -> Outcome<Self> {
-        let canonical =
-            root.canonicalize().map_err(|error| Failure::file("serve", root, &error))?;
+        let canonical = root
+            .canonicalize()
+            .map_err(|error| Failure::file("serve", root, &error))?;
         if !canonical.is_dir() {
-            return Err(Failure::new(format!("cannot serve {}: not a directory", root.display())));
+            return Err(Failure::new(format!(
+                "cannot serve {}: not a directory",
+                root.display()
+            )));
         }
         std::fs::read_dir(&canonical).map_err(|error| Failure::file("serve", root, &error))?;
-        Ok(Self { root: canonical.into(), hidden, listing })
+        Ok(Self {
+            root: canonical.into(),
+            hidden,
+            listing,
+        })
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -116,7 +128,9 @@ impl Site {
         if !canonical.starts_with(&self.root) {
             return Err(NoFile::Forbidden);
         }
-        let metadata = canonical.symlink_metadata().map_err(|error| refuse(&error))?;
+        let metadata = canonical
+            .symlink_metadata()
+            .map_err(|error| refuse(&error))?;
         Ok((canonical, metadata))
     }
 
@@ -131,7 +145,9 @@ impl Site {
         for entry in std::fs::read_dir(path).map_err(|error| refuse(&error))? {
             let Ok(entry) = entry else { continue };
             // Names that are not UTF-8 could be shown but not linked to.
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
             if !self.hidden && is_hidden(&name) {
                 continue;
             }
@@ -140,7 +156,9 @@ impl Site {
                 break;
             }
             // Links are shown as what they lead to, and not at all if that is outside.
-            let Ok((_, metadata)) = self.inside(&entry.path()) else { continue };
+            let Ok((_, metadata)) = self.inside(&entry.path()) else {
+                continue;
+            };
             entries.push(Entry {
                 name,
                 directory: metadata.is_dir(),
@@ -154,7 +172,11 @@ impl Site {
             path.push_str(segment);
             path.push('/');
         }
-        Ok(Found::Listing { path, entries, truncated })
+        Ok(Found::Listing {
+            path,
+            entries,
+            truncated,
+        })
     }
 }
 
@@ -164,7 +186,12 @@ fn open(path: PathBuf) -> Result<OpenFile, NoFile> {
     if !metadata.is_file() {
         return Err(NoFile::NotFound);
     }
-    Ok(OpenFile { file, path, len: metadata.len(), modified: metadata.modified().ok() })
+    Ok(OpenFile {
+        file,
+        path,
+        len: metadata.len(),
+        modified: metadata.modified().ok(),
+    })
 }
 
 fn refuse(error: &io::Error) -> NoFile {
@@ -193,7 +220,9 @@ fn segments(request_path: &str) -> Result<Vec<String>, NoFile> {
     }
     let mut segments = Vec::new();
     for segment in path.split('/').filter(|segment| !segment.is_empty()) {
-        let segment = percent_decode_str(segment).decode_utf8().map_err(|_| NoFile::BadPath)?;
+        let segment = percent_decode_str(segment)
+            .decode_utf8()
+            .map_err(|_| NoFile::BadPath)?;
         let climbs = matches!(&*segment, "." | "..");
         let odd = |c| matches!(c, '/' | '\0') || (cfg!(windows) && matches!(c, '\\' | ':'));
         if climbs || segment.is_empty() || segment.contains(odd) {
@@ -223,8 +252,11 @@ fn encode(segments: &[String]) -> String {
 pub(crate) fn encode_segment(segment: &str) -> String {
     use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
     /// RFC 3986 s2.3.
-    const UNRESERVED: &AsciiSet =
-        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
     utf8_percent_encode(segment, UNRESERVED).to_string()
 }
 
@@ -256,7 +288,9 @@ impl Pieces {
         if self.left == 0 {
             return Ok(None);
         }
-        let want = usize::try_from(self.left).unwrap_or(usize::MAX).min(READ_BYTES);
+        let want = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(READ_BYTES);
         let mut buffer = BytesMut::zeroed(want);
         let mut filled = 0;
         while let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) {
@@ -281,7 +315,8 @@ impl Pieces {
             Ok((self, piece))
         });
         // It cannot panic; it is cancelled when the program ends.
-        read.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        read.await
+            .unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 }
 
@@ -292,8 +327,20 @@ mod tests {
     #[test]
     fn paths_that_climb_or_confuse_are_refused() {
         for bad in [
-            "", "a", "..", "/..", "/../etc/passwd", "/a/../../b", "/%2e%2e/x", "/%2E./x",
-            "/a%2f..%2fb", "/a%00b", "/.", "/a/%2e", "/%ff", "*",
+            "",
+            "a",
+            "..",
+            "/..",
+            "/../etc/passwd",
+            "/a/../../b",
+            "/%2e%2e/x",
+            "/%2E./x",
+            "/a%2f..%2fb",
+            "/a%00b",
+            "/.",
+            "/a/%2e",
+            "/%ff",
+            "*",
         ] {
             assert_eq!(segments(bad), Err(NoFile::BadPath), "{bad}");
         }

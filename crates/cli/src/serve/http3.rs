@@ -30,12 +30,19 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
     let mut builder = tautline_h3::server_builder();
     let starting = builder.send_grease(true).build(connection);
     let Ok(Ok(mut http)) = timeout(server.patience, starting).await else {
-        return quic.close(Code::H3_INTERNAL_ERROR.value(), b"the handshake took too long");
+        return quic.close(
+            Code::H3_INTERNAL_ERROR.value(),
+            b"the handshake took too long",
+        );
     };
     let mut requests = JoinSet::new();
     let mut stopping = false;
     loop {
-        let quiet = if stopping { LAST_CALL + 2 * quic.rtt() } else { IDLE };
+        let quiet = if stopping {
+            LAST_CALL + 2 * quic.rtt()
+        } else {
+            IDLE
+        };
         tokio::select! {
             accepted = http.accept() => match accepted {
                 Ok(Some(resolver)) => {

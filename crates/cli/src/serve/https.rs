@@ -46,12 +46,17 @@ pub(super) struct Listener {
 impl Listener {
     pub(super) async fn bind(addr: SocketAddr, identity: &Identity) -> Outcome<Self> {
         let tcp = TcpListener::bind(addr).await.map_err(|error| {
-            Failure::new(format!("cannot bind TCP {addr}: {error}; --no-tcp does without"))
+            Failure::new(format!(
+                "cannot bind TCP {addr}: {error}; --no-tcp does without"
+            ))
         })?;
         let mut config = identity.server_tls().alpn(["http/1.1"]).into_rustls()?;
         // Early data is QUIC's business here.
         config.max_early_data_size = 0;
-        Ok(Self { tcp, tls: TlsAcceptor::from(Arc::new(config)) })
+        Ok(Self {
+            tcp,
+            tls: TlsAcceptor::from(Arc::new(config)),
+        })
     }
 
     /// Takes clients in until it is time to go, then waits for those it has.
@@ -71,7 +76,9 @@ impl Listener {
                 continue;
             };
             // No room: dropping it closes it.
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
+            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+                continue;
+            };
             let tls = self.tls.clone();
             clients.spawn(one_client(Arc::clone(&server), tls, stream, remote, permit));
         }
@@ -89,8 +96,14 @@ async fn one_client(
 ) {
     // Best effort: it only saves some milliseconds.
     let _ = stream.set_nodelay(true);
-    let stream = Impatient { stream, patience: server.patience, waiting: None };
-    let Ok(Ok(stream)) = timeout(server.patience, tls.accept(stream)).await else { return };
+    let stream = Impatient {
+        stream,
+        patience: server.patience,
+        waiting: None,
+    };
+    let Ok(Ok(stream)) = timeout(server.patience, tls.accept(stream)).await else {
+        return;
+    };
     let service = service_fn(|request| answer(Arc::clone(&server), remote, request));
     let mut connection = pin!(
         http1::Builder::new()
@@ -122,7 +135,9 @@ async fn answer(
         .unwrap_or_else(|_| reply::error_page(http::StatusCode::INTERNAL_SERVER_ERROR));
     let mut response = reply.head.map(|()| ReplyBody::new(reply.body));
     if let Some(alt_svc) = &server.alt_svc {
-        response.headers_mut().insert(header::ALT_SVC, alt_svc.clone());
+        response
+            .headers_mut()
+            .insert(header::ALT_SVC, alt_svc.clone());
     }
     server.log(remote, "h1", &what, response.status().as_str());
     Ok(response)
@@ -142,9 +157,10 @@ impl ReplyBody {
         match body {
             Body::Empty => Self::Empty,
             Body::Bytes(bytes) => Self::Bytes(bytes),
-            Body::File(pieces) => {
-                Self::Reading { left: pieces.left(), next: Box::pin(pieces.read()) }
-            }
+            Body::File(pieces) => Self::Reading {
+                left: pieces.left(),
+                next: Box::pin(pieces.read()),
+            },
         }
     }
 }
@@ -168,7 +184,10 @@ impl http_body::Body for ReplyBody {
             Self::Reading { next, .. } => match ready!(next.as_mut().poll(cx)) {
                 Ok((pieces, Some(piece))) => {
                     let left = pieces.left();
-                    *this = Self::Reading { left, next: Box::pin(pieces.read()) };
+                    *this = Self::Reading {
+                        left,
+                        next: Box::pin(pieces.read()),
+                    };
                     piece
                 }
                 outcome => {
@@ -207,8 +226,13 @@ impl Impatient {
             return poll;
         }
         let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        waiting.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let waiting = self
+            .waiting
+            .get_or_insert_with(|| Box::pin(sleep(patience)));
+        waiting
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -18,8 +18,15 @@ pub(crate) fn page(path: &str, entries: &[Entry], truncated: bool) -> String {
     }
     for entry in entries {
         let slash = if entry.directory { "/" } else { "" };
-        let size = if entry.directory { String::new() } else { entry.len.to_string() };
-        let modified = entry.modified.map(httpdate::fmt_http_date).unwrap_or_default();
+        let size = if entry.directory {
+            String::new()
+        } else {
+            entry.len.to_string()
+        };
+        let modified = entry
+            .modified
+            .map(httpdate::fmt_http_date)
+            .unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = writeln!(
             page,
@@ -30,7 +37,10 @@ pub(crate) fn page(path: &str, entries: &[Entry], truncated: bool) -> String {
     }
     page.push_str("</table>\n");
     if truncated {
-        let _ = writeln!(page, "<p>Only the first {MAX_LISTED} entries are shown.</p>");
+        let _ = writeln!(
+            page,
+            "<p>Only the first {MAX_LISTED} entries are shown.</p>"
+        );
     }
     page.push_str("</body></html>\n");
     page
@@ -58,7 +68,12 @@ mod tests {
     #[test]
     fn names_cannot_become_markup() {
         let name = "<script>\"&'".to_owned();
-        let entries = [Entry { name, directory: false, len: 3, modified: None }];
+        let entries = [Entry {
+            name,
+            directory: false,
+            len: 3,
+            modified: None,
+        }];
         let page = page("/a<b/", &entries, true);
         assert!(!page.contains("<script>"));
         assert!(page.contains("href=\"./%3Cscript%3E%22%26%27\""));

@@ -101,14 +101,22 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let identity = args.identity.load()?;
     let mut transport = TransportConfig::default();
     args.transport.apply(&mut transport)?;
-    transport.handshake_timeout = Duration::from_secs(args.patience).min(transport.handshake_timeout);
-    let mut config = identity.server_tls().alpn([tautline_h3::ALPN, hq::ALPN]).build()?;
+    transport.handshake_timeout =
+        Duration::from_secs(args.patience).min(transport.handshake_timeout);
+    let mut config = identity
+        .server_tls()
+        .alpn([tautline_h3::ALPN, hq::ALPN])
+        .build()?;
     config.transport = Arc::new(transport);
     config.max_connections = args.max_connections;
 
     let endpoint = bind(args.listen, &config)?;
     let local = endpoint.local_addr();
-    let tcp = if args.no_tcp { None } else { Some(https::Listener::bind(local, &identity).await?) };
+    let tcp = if args.no_tcp {
+        None
+    } else {
+        Some(https::Listener::bind(local, &identity).await?)
+    };
     announce(&site, local, &identity, tcp.is_some());
     if let Some(warning) = endpoint.socket_buffers().warning() {
         eprintln!("tautline: warning: {warning}");
@@ -135,7 +143,10 @@ pub(crate) async fn run(args: Args) -> Outcome {
     }
 
     signal().await?;
-    eprintln!("tautline: stopping; running downloads get {} s (again to stop at once)", args.grace);
+    eprintln!(
+        "tautline: stopping; running downloads get {} s (again to stop at once)",
+        args.grace
+    );
     stop.send_replace(true);
     endpoint.stop_accepting();
     let all_done = async { while work.join_next().await.is_some() {} };
@@ -169,7 +180,10 @@ fn announce(site: &Site, local: SocketAddr, identity: &Identity, tcp: bool) {
     println!("listening on {local}");
     println!("serving {}", site.root().display());
     let also = if tcp { " and HTTPS over TCP" } else { "" };
-    println!("  https://{host}:{}/  (HTTP/3 over UDP{also})", local.port());
+    println!(
+        "  https://{host}:{}/  (HTTP/3 over UDP{also})",
+        local.port()
+    );
     if let Some(fingerprint) = identity.fingerprint() {
         println!("certificate SHA-256 {fingerprint}");
         if identity.self_signed {
@@ -218,7 +232,9 @@ pub(crate) async fn accept_quic(
             continue;
         }
         match Arc::clone(&room).try_acquire_owned() {
-            Ok(permit) => drop(connections.spawn(one_client(Arc::clone(&server), incoming, permit))),
+            Ok(permit) => {
+                drop(connections.spawn(one_client(Arc::clone(&server), incoming, permit)))
+            }
             Err(_) => incoming.refuse(),
         }
     }
@@ -264,9 +280,7 @@ impl Server {
 /// Waits until the peer has all that was sent, or the connection ends.
 async fn delivered(connection: &Connection) {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
-    while connection.close_reason().is_none()
-        && connection.stream_stats().send_buffered_bytes > 0
-    {
+    while connection.close_reason().is_none() && connection.stream_stats().send_buffered_bytes > 0 {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -275,5 +289,14 @@ async fn delivered(connection: &Connection) {
 pub(crate) fn plain_server(site: Site) -> (Arc<Server>, watch::Sender<bool>) {
     let (sender, stop) = watch::channel(false);
     let patience = Duration::from_secs(120);
-    (Arc::new(Server { site, patience, stop, verbose: true, alt_svc: None }), sender)
+    (
+        Arc::new(Server {
+            site,
+            patience,
+            stop,
+            verbose: true,
+            alt_svc: None,
+        }),
+        sender,
+    )
 }

@@ -41,7 +41,11 @@ pub(crate) fn answer(site: &Site, method: &Method, path: &str, headers: &HeaderM
     }
     let mut reply = match site.find(path) {
         Ok(Found::File(file)) => file_reply(file, headers),
-        Ok(Found::Listing { path, entries, truncated }) => {
+        Ok(Found::Listing {
+            path,
+            entries,
+            truncated,
+        }) => {
             let page = listing::page(&path, &entries, truncated);
             let head = base(StatusCode::OK)
                 .header(header::CONTENT_TYPE, "text/html; charset=utf-8")
@@ -76,13 +80,19 @@ pub(crate) fn error_page(status: StatusCode) -> Reply {
 fn base(status: StatusCode) -> Builder {
     Response::builder()
         .status(status)
-        .header(header::SERVER, concat!("tautline/", env!("CARGO_PKG_VERSION")))
+        .header(
+            header::SERVER,
+            concat!("tautline/", env!("CARGO_PKG_VERSION")),
+        )
         .header(header::X_CONTENT_TYPE_OPTIONS, "nosniff")
 }
 
 fn with_bytes(head: Builder, bytes: Bytes) -> Reply {
     let head = head.header(header::CONTENT_LENGTH, bytes.len());
-    Reply { head: finish(head), body: Body::Bytes(bytes) }
+    Reply {
+        head: finish(head),
+        body: Body::Bytes(bytes),
+    }
 }
 
 /// Everything put into heads here is legal; if not, an empty 500 is the honest answer.
@@ -110,7 +120,10 @@ fn file_reply(file: OpenFile, headers: &HeaderMap) -> Reply {
         }
         Precondition::NotModified => {
             let head = head.status(StatusCode::NOT_MODIFIED);
-            return Reply { head: finish(head), body: Body::Empty };
+            return Reply {
+                head: finish(head),
+                body: Body::Empty,
+            };
         }
         Precondition::Go => {}
     }
@@ -119,7 +132,9 @@ fn file_reply(file: OpenFile, headers: &HeaderMap) -> Reply {
         Range::Whole => 0..file.len,
         Range::Part(range) => {
             let shown = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len);
-            head = head.status(StatusCode::PARTIAL_CONTENT).header(header::CONTENT_RANGE, shown);
+            head = head
+                .status(StatusCode::PARTIAL_CONTENT)
+                .header(header::CONTENT_RANGE, shown);
             range
         }
         Range::Unsatisfiable => {
@@ -139,7 +154,10 @@ fn file_reply(file: OpenFile, headers: &HeaderMap) -> Reply {
         }
     });
     match body {
-        Ok(body) => Reply { head: finish(head.header(header::CONTENT_LENGTH, len)), body },
+        Ok(body) => Reply {
+            head: finish(head.header(header::CONTENT_LENGTH, len)),
+            body,
+        },
         Err(_) => error_page(StatusCode::INTERNAL_SERVER_ERROR),
     }
 }
@@ -151,8 +169,7 @@ fn content_type(path: &Path) -> HeaderValue {
     } else {
         mime.to_string()
     };
-    HeaderValue::from_str(&text)
-        .unwrap_or(HeaderValue::from_static("application/octet-stream"))
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("application/octet-stream"))
 }
 
 /// What tells one version of a file from another.
@@ -170,7 +187,9 @@ enum Precondition {
 
 impl Validators {
     fn of(file: &OpenFile) -> Self {
-        let since = file.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let since = file
+            .modified
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         Self {
             etag: since.map(|since| format!("\"{:x}-{:x}\"", since.as_nanos(), file.len)),
             modified: file.modified,
@@ -184,7 +203,9 @@ impl Validators {
                 return Precondition::Failed;
             }
         } else if let Some(date) = date_of(headers, header::IF_UNMODIFIED_SINCE)
-            && self.seconds().is_some_and(|modified| modified > seconds(date))
+            && self
+                .seconds()
+                .is_some_and(|modified| modified > seconds(date))
         {
             return Precondition::Failed;
         }
@@ -193,7 +214,9 @@ impl Validators {
                 return Precondition::NotModified;
             }
         } else if let Some(date) = date_of(headers, header::IF_MODIFIED_SINCE)
-            && self.seconds().is_some_and(|modified| modified <= seconds(date))
+            && self
+                .seconds()
+                .is_some_and(|modified| modified <= seconds(date))
         {
             return Precondition::NotModified;
         }
@@ -202,12 +225,20 @@ impl Validators {
 
     /// Whether one of the listed tags is ours; `weak` comparison ignores the `W/`.
     fn matches(&self, headers: &HeaderMap, name: header::HeaderName, weak: bool) -> bool {
-        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).any(|list| {
-            list.split(',').map(str::trim).any(|tag| {
-                let tag = if weak { tag.strip_prefix("W/").unwrap_or(tag) } else { tag };
-                tag == "*" || self.etag.as_deref() == Some(tag)
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .any(|list| {
+                list.split(',').map(str::trim).any(|tag| {
+                    let tag = if weak {
+                        tag.strip_prefix("W/").unwrap_or(tag)
+                    } else {
+                        tag
+                    };
+                    tag == "*" || self.etag.as_deref() == Some(tag)
+                })
             })
-        })
     }
 
     /// HTTP dates know whole seconds only.
@@ -217,8 +248,12 @@ impl Validators {
 
     /// RFC 9110 s13.1.5: a range of exactly this version, or no range at all.
     fn allows_range(&self, headers: &HeaderMap) -> bool {
-        let Some(value) = headers.get(header::IF_RANGE) else { return true };
-        let Ok(value) = value.to_str() else { return false };
+        let Some(value) = headers.get(header::IF_RANGE) else {
+            return true;
+        };
+        let Ok(value) = value.to_str() else {
+            return false;
+        };
         match httpdate::parse_http_date(value) {
             Ok(date) => self.seconds() == Some(seconds(date)),
             Err(_) => self.etag.as_deref() == Some(value.trim()),
@@ -227,7 +262,8 @@ impl Validators {
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 fn date_of(headers: &HeaderMap, name: header::HeaderName) -> Option<SystemTime> {
@@ -242,7 +278,10 @@ enum Range {
 }
 
 fn requested_range(headers: &HeaderMap, validators: &Validators, len: u64) -> Range {
-    match headers.get(header::RANGE).and_then(|value| value.to_str().ok()) {
+    match headers
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok())
+    {
         Some(range) if validators.allows_range(headers) => parse_range(range, len),
         _ => Range::Whole,
     }
@@ -251,7 +290,9 @@ fn requested_range(headers: &HeaderMap, validators: &Validators, len: u64) -> Ra
 /// RFC 9110 s14.2. Several ranges at once, other units and nonsense get the whole file, as a
 /// server may.
 fn parse_range(value: &str, len: u64) -> Range {
-    let Some((first, last)) = value.strip_prefix("bytes=").and_then(|spec| spec.split_once('-'))
+    let Some((first, last)) = value
+        .strip_prefix("bytes=")
+        .and_then(|spec| spec.split_once('-'))
     else {
         return Range::Whole;
     };
@@ -266,7 +307,11 @@ fn parse_range(value: &str, len: u64) -> Range {
         (None, Some(suffix)) if first.trim().is_empty() => len.saturating_sub(suffix)..len,
         _ => return Range::Whole,
     };
-    if range.is_empty() { Range::Unsatisfiable } else { Range::Part(range) }
+    if range.is_empty() {
+        Range::Unsatisfiable
+    } else {
+        Range::Part(range)
+    }
 }
 
 #[cfg(test)]
@@ -301,7 +346,10 @@ mod tests {
     #[test]
     fn conditions() {
         let modified = UNIX_EPOCH + Duration::new(1_000_000, 5);
-        let validators = Validators { etag: Some("\"x\"".into()), modified: Some(modified) };
+        let validators = Validators {
+            etag: Some("\"x\"".into()),
+            modified: Some(modified),
+        };
         let check = |name: header::HeaderName, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());

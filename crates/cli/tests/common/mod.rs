@@ -13,7 +13,10 @@ use std::{
 /// The program under test.
 pub fn tautline() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tautline"));
-    command.env_remove("SSLKEYLOGFILE").env_remove("QLOGDIR").env_remove("TESTCASE");
+    command
+        .env_remove("SSLKEYLOGFILE")
+        .env_remove("QLOGDIR")
+        .env_remove("TESTCASE");
     command.env_remove("ROLE").env_remove("REQUESTS");
     command
 }
@@ -40,7 +43,10 @@ impl Server {
         let certificates = !args.starts_with(&["interop"]);
         while port == 0 || (certificates && fingerprint.is_empty()) {
             let mut line = String::new();
-            assert!(lines.read_line(&mut line).expect("readable") > 0, "the server ended early");
+            assert!(
+                lines.read_line(&mut line).expect("readable") > 0,
+                "the server ended early"
+            );
             if let Some(addr) = line.trim().strip_prefix("listening on ") {
                 let addr: std::net::SocketAddr = addr.parse().expect("an address");
                 port = addr.port();
@@ -54,7 +60,12 @@ impl Server {
             let _ = lines.read_to_string(&mut rest);
             rest
         });
-        Self { child, port, fingerprint, output: Some(output) }
+        Self {
+            child,
+            port,
+            fingerprint,
+            output: Some(output),
+        }
     }
 
     /// `tautline serve DIR` on a free port of loopback.
@@ -72,14 +83,18 @@ impl Server {
     /// `tautline get` that trusts this server, into `dir`.
     pub fn get(&self, dir: &Path) -> Command {
         let mut command = tautline();
-        command.args(["get", "--quiet", "--pin", &self.fingerprint, "--dir"]).arg(dir);
+        command
+            .args(["get", "--quiet", "--pin", &self.fingerprint, "--dir"])
+            .arg(dir);
         command
     }
 
     /// Asks the server to stop, as a service manager would.
     #[cfg(unix)]
     pub fn terminate(&self) {
-        let killed = Command::new("kill").arg(self.child.id().to_string()).status();
+        let killed = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
         assert!(killed.expect("kill runs").success());
     }
 }
@@ -113,7 +128,11 @@ pub fn noise(len: usize, seed: u64) -> Vec<u8> {
 pub fn succeed(command: &mut Command) -> Output {
     let output = command.output().expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?} failed ({}): {said}", output.status);
+    assert!(
+        output.status.success(),
+        "{command:?} failed ({}): {said}",
+        output.status
+    );
     output
 }
 
