@@ -365,6 +365,10 @@ impl Connection {
             self.observer
                 .emit(now, || observe::Event::ParametersReceived(&params));
             self.apply_peer_parameters(now, params)?;
+            if self.side().is_server() && self.keys.one_rtt.is_some() {
+                // The client's limit is known only now.
+                self.request_connection_ids(PathId::ZERO);
+            }
             self.outbox.push(Event::HandshakeDataReady);
         }
         let session_done = self

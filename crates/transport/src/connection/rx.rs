@@ -568,9 +568,6 @@ impl Connection {
                 path.network.amplification.set_validated();
             }
         }
-        if self.side().is_client() && protected.level == Level::Handshake {
-            self.handshake.peer_validated_us = true;
-        }
     }
 
     fn process_frames(

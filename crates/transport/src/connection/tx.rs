@@ -97,18 +97,18 @@ impl Connection {
     fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
-        let active = path.remote_cids.active().cid;
-        // A client probing another server address must not be linkable. RFC 9000 s9.5.
-        let dcid = match path.remote_cids.peek_spare() {
-            Some(spare) if self.side.is_client() => spare.cid,
-            _ => active,
-        };
         let network = [&mut path.previous, &mut path.probe]
             .into_iter()
             .flatten()
             .find(|network| {
                 network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM as u64
             })?;
+        // A client on a second network path must not be linkable. RFC 9000 s9.5.
+        let dcid = if self.side.is_client() {
+            path.remote_cids.probe().cid
+        } else {
+            path.remote_cids.active().cid
+        };
         let four_tuple = network.four_tuple();
         let budget = usize::try_from(network.amplification.budget()).unwrap_or(usize::MAX);
         let size = buf.len().min(MIN_INITIAL_DATAGRAM).min(budget);
@@ -361,12 +361,22 @@ impl Connection {
                 full && self.keys.zero_rtt.is_some()
                     && self.side.is_client()
                     && self.keys.one_rtt.is_none()
+                    && self.leaves_room_for_handshake(id)
                     && (self.streams.has_control()
                         || self.streams.has_data()
                         || self.datagrams.has_frames())
             }
             Level::OneRtt => self.wants_one_rtt(now, id, full),
         }
+    }
+
+    /// Early data may be lost without notice until the handshake is confirmed: the congestion
+    /// window must not be full of it when the client's last flight has to leave.
+    fn leaves_room_for_handshake(&self, id: PathId) -> bool {
+        self.paths.get(id).is_some_and(|path| {
+            let datagram = u64::from(path.mtu.current());
+            path.recovery.can_send(3 * datagram)
+        })
     }
 
     fn wants_one_rtt(&self, now: Instant, id: PathId, full: bool) -> bool {
@@ -516,10 +526,10 @@ impl Connection {
         if level == Level::OneRtt
             && !writer.is_empty()
             && !writer.flags().ack_eliciting
-            && self
-                .paths
-                .get(id)
-                .is_some_and(|path| path.space.should_elicit_ack())
+            && self.paths.get(id).is_some_and(|path| {
+                path.space
+                    .should_elicit_ack(now, path.recovery.rtt().smoothed())
+            })
         {
             // A pure receiver must hear now and then which of its ACKs arrived. RFC 9000 s13.2.4.
             writer.push(&Frame::Ping);
