@@ -196,7 +196,7 @@ impl Connection {
         path.recovery.on_mtu(path.mtu.current());
         path.spin.reset();
         path.pending.ping = true;
-        path.remote_cids.rotate();
+        path.remote_cids.adopt_probe();
         self.announce_reset_token(id);
         self.outbox
             .push(Event::Path(PathEvent::Migrated { path: id, to }));
@@ -352,6 +352,7 @@ impl Connection {
             && (probe.on_timeout(now).is_err() || !probe.is_busy() && !probe.is_validated())
         {
             path.probe = None;
+            path.remote_cids.drop_probe();
         }
         if path.network.on_timeout(now).is_err() {
             let to = path.network.four_tuple();

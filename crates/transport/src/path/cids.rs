@@ -169,16 +169,28 @@ pub struct RemoteCid {
     pub token: Option<ResetToken>,
 }
 
+/// Retirements waiting to be announced above which IDs are not changed at will.
+const MAX_QUEUED_BY_ROTATION: usize = 64;
+/// Retired sequence numbers remembered one by one; lower ones count as retired altogether.
+const REMEMBERED_RETIRED: usize = 32;
+
 /// The connection IDs the peer issued for a path and we have not retired.
 #[derive(Debug)]
 pub struct RemoteCids {
     active: RemoteCid,
+    /// In use on a network path that carries no data yet, or no more.
+    probe: Option<RemoteCid>,
     /// Ascending by sequence number.
     spare: VecDeque<RemoteCid>,
     retire_prior_to: u64,
     limit: u64,
     /// Sequence numbers to announce in RETIRE_CONNECTION_ID.
     to_retire: VecDeque<u64>,
+    /// Ascending: what we retired of our own accord. A late copy of its NEW_CONNECTION_ID must
+    /// not bring an ID back that the peer has forgotten.
+    retired: VecDeque<u64>,
+    /// Numbers below are retired, or count as such.
+    retired_below: u64,
 }
 
 impl RemoteCids {
@@ -191,10 +203,13 @@ impl RemoteCids {
         };
         Self {
             active,
+            probe: None,
             spare: VecDeque::new(),
             retire_prior_to: 0,
             limit,
             to_retire: VecDeque::new(),
+            retired: VecDeque::new(),
+            retired_below: 0,
         }
     }
 
@@ -219,6 +234,12 @@ impl RemoteCids {
         }
     }
 
+    fn known(&self) -> impl Iterator<Item = &RemoteCid> {
+        std::iter::once(&self.active)
+            .chain(&self.probe)
+            .chain(&self.spare)
+    }
+
     /// A NEW_CONNECTION_ID arrived. Returns the reset token to watch for when the ID in use
     /// changed.
     ///
@@ -235,8 +256,7 @@ impl RemoteCids {
             cid: new.cid,
             token: Some(new.token),
         };
-        let known = std::iter::once(&self.active).chain(&self.spare);
-        for old in known {
+        for old in self.known() {
             let same_sequence = old.sequence == incoming.sequence;
             let same_cid = old.cid == incoming.cid;
             if same_sequence != same_cid {
@@ -246,7 +266,10 @@ impl RemoteCids {
                 return Ok(());
             }
         }
-        if incoming.sequence < self.retire_prior_to {
+        if self.retired.binary_search(&incoming.sequence).is_ok() {
+            return Ok(());
+        }
+        if incoming.sequence < self.retire_prior_to.max(self.retired_below) {
             self.queue_retire(incoming.sequence, retire_limit)?;
         } else {
             let index = self
@@ -263,13 +286,21 @@ impl RemoteCids {
                 self.spare.pop_front();
                 self.queue_retire(sequence, retire_limit)?;
             }
-            if self.active.sequence < self.retire_prior_to && !self.rotate() {
-                return Err(TransportError::protocol_violation(
-                    "all connection IDs retired",
-                ));
+            let before = self.retire_prior_to;
+            if let Some(probe) = self.probe.take_if(|probe| probe.sequence < before) {
+                self.queue_retire(probe.sequence, retire_limit)?;
+            }
+            if self.active.sequence < self.retire_prior_to {
+                let Some(next) = self.spare.pop_front() else {
+                    return Err(TransportError::protocol_violation(
+                        "all connection IDs retired",
+                    ));
+                };
+                self.queue_retire(self.active.sequence, retire_limit)?;
+                self.active = next;
             }
         }
-        if self.spare.len() as u64 + 1 > self.limit {
+        if self.known().count() as u64 > self.limit {
             return Err(TransportError::connection_id_limit(
                 "too many active connection IDs",
             ));
@@ -290,31 +321,74 @@ impl RemoteCids {
         Ok(())
     }
 
-    /// Switches to the next spare ID and retires the one in use. False without a spare.
+    /// Retires an ID because we want to.
+    fn retire(&mut self, sequence: u64) {
+        self.to_retire.push_back(sequence);
+        let index = self.retired.partition_point(|old| *old < sequence);
+        self.retired.insert(index, sequence);
+        if self.retired.len() > REMEMBERED_RETIRED
+            && let Some(lowest) = self.retired.pop_front()
+        {
+            self.retired_below = self.retired_below.max(lowest + 1);
+        }
+    }
+
+    fn may_rotate(&self) -> bool {
+        self.to_retire.len() < MAX_QUEUED_BY_ROTATION
+    }
+
+    /// Switches to the next spare ID and retires the one in use. False without a spare, or while
+    /// too many retirements wait to be announced.
     pub fn rotate(&mut self) -> bool {
+        if !self.may_rotate() {
+            return false;
+        }
         let Some(next) = self.spare.pop_front() else {
             return false;
         };
-        self.to_retire.push_back(self.active.sequence);
+        self.retire(self.active.sequence);
         self.active = next;
         true
     }
 
-    /// Takes a spare ID out for a network path under probe.
+    /// Whether an ID is left for another network path.
     pub fn has_spare(&self) -> bool {
-        !self.spare.is_empty()
+        self.probe.is_some() || !self.spare.is_empty()
     }
 
-    /// The next spare ID, as a probe of another address would use it.
-    pub fn peek_spare(&self) -> Option<RemoteCid> {
-        self.spare.front().copied()
+    /// The ID for a network path beside the one in use, which must not share it (RFC 9000 s9.5):
+    /// the same until [`Self::adopt_probe`] or [`Self::drop_probe`]. Without a spare, the active
+    /// one has to do.
+    pub fn probe(&mut self) -> RemoteCid {
+        if self.probe.is_none() {
+            self.probe = self.spare.pop_front();
+        }
+        self.probe.unwrap_or(self.active)
+    }
+
+    /// The network path beside takes over, with its ID. True if the ID in use changed.
+    pub fn adopt_probe(&mut self) -> bool {
+        match self.probe.take() {
+            Some(probe) => {
+                self.retire(self.active.sequence);
+                self.active = probe;
+                true
+            }
+            None => self.rotate(),
+        }
+    }
+
+    /// The network path beside is given up, and its ID with it.
+    pub fn drop_probe(&mut self) {
+        if let Some(probe) = self.probe.take() {
+            self.retire(probe.sequence);
+        }
     }
 
     /// Whether `token` is the reset token of the ID in use or of a spare one (any of which may
     /// have been sent to).
     pub fn is_reset_token(&self, token: &ResetToken) -> bool {
-        std::iter::once(&self.active)
-            .chain(&self.spare)
+        self.known()
             .any(|known| known.token.as_ref() == Some(token))
     }
 
@@ -330,6 +404,8 @@ impl RemoteCids {
 
     /// The packet that carried it was lost.
     pub fn resend_retirement(&mut self, sequence: u64) {
-        self.to_retire.push_back(sequence);
+        if !self.to_retire.contains(&sequence) {
+            self.to_retire.push_back(sequence);
+        }
     }
 }
