@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Room that one receive call needs: the largest UDP payload, or the largest GRO batch.
 pub(crate) const SLOT_BYTES: usize = 64 * 1024;
 /// Buffers kept for reuse while their datagrams are still held; 256 KiB each.
-const SPARE_BUFFERS: usize = 8;
+const SPARE_BUFFERS: usize = 16;
 /// Datagrams up to this size are copied out, so that a tiny one does not pin a large buffer.
 const COPY_BELOW_BYTES: usize = 256;
 
