@@ -14,7 +14,7 @@
 //! # async fn f(quic: tautline::Connection) -> Result<(), Box<dyn std::error::Error>> {
 //! // A server answers one request after the other on a connection...
 //! let mut http = tautline_h3::server_builder()
-//!     .build(tautline_h3::Connection::new(quic))
+//!     .build::<_, bytes::Bytes>(tautline_h3::Connection::new(quic))
 //!     .await?;
 //! while let Some(resolver) = http.accept().await? {
 //!     let (_request, mut stream) = resolver.resolve_request().await?;

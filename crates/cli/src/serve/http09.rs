@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tautline::{Connection, RecvStream, SendStream};
 use tokio::{
     task::{JoinSet, spawn_blocking},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use super::{
-    H3_NO_ERROR, Server, delivered,
+    H3_NO_ERROR, IDLE, Server, delivered,
     files::{Found, OpenFile, Pieces},
 };
 use crate::http09::{NOT_FOUND, read_request};
@@ -30,11 +30,12 @@ pub(super) async fn serve(server: Arc<Server>, connection: Connection) {
             },
             Some(_) = requests.join_next() => {}
             () = server.stopping() => break,
+            () = sleep(IDLE), if requests.is_empty() => break,
         }
     }
     while requests.join_next().await.is_some() {}
-    delivered(&connection).await;
-    connection.close(H3_NO_ERROR, b"the server stops");
+    delivered(&server, &connection).await;
+    connection.close(H3_NO_ERROR, b"");
 }
 
 async fn answer(

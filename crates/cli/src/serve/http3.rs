@@ -12,14 +12,12 @@ use tokio::{
 };
 
 use super::{
-    H3_NO_ERROR, Server, delivered,
+    H3_NO_ERROR, IDLE, Server, delivered,
     reply::{self, Body, Reply},
 };
 
 type Stream = h3::server::RequestStream<tautline_h3::BidiStream<Bytes>, Bytes>;
 
-/// A connection without a request for this long makes room for another.
-const IDLE: Duration = Duration::from_secs(120);
 /// After GOAWAY, requests that were under way may still come in for this long.
 const LAST_CALL: Duration = Duration::from_millis(200);
 
@@ -65,7 +63,7 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
         }
     }
     while requests.join_next().await.is_some() {}
-    delivered(&quic).await;
+    delivered(&server, &quic).await;
     quic.close(H3_NO_ERROR, b"");
 }
 

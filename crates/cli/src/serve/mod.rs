@@ -40,6 +40,8 @@ use files::Site;
 const DEFAULT_PORT: u16 = 4433;
 /// What closes connections that nothing is wrong with. RFC 9114 s8.1.
 const H3_NO_ERROR: u64 = 0x100;
+/// A connection without a request for this long makes room for another.
+const IDLE: Duration = Duration::from_secs(120);
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -277,12 +279,18 @@ impl Server {
     }
 }
 
-/// Waits until the peer has all that was sent, or the connection ends.
-async fn delivered(connection: &Connection) {
+/// Waits until the peer has all that was sent, the connection ends, or patience does.
+async fn delivered(server: &Server, connection: &Connection) {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
-    while connection.close_reason().is_none() && connection.stream_stats().send_buffered_bytes > 0 {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+    let all = async {
+        while connection.close_reason().is_none()
+            && connection.stream_stats().send_buffered_bytes > 0
+        {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    // Who takes nothing for so long gets no more.
+    let _ = timeout(server.patience, all).await;
 }
 
 /// For [`crate::interop`]: a server of this site that is never told to stop.
