@@ -37,10 +37,23 @@ const MAX_BATCH_BYTES: usize = 65_000;
 enum Permit {
     /// Anything.
     Full,
+    /// Initial and Handshake packets, and packets that do not count as in flight.
+    Handshake,
     /// Only packets that do not count as in flight.
     AcksOnly,
     /// Nothing.
     Blocked,
+}
+
+impl Permit {
+    /// Whether packets of `level` may carry more than acknowledgements.
+    fn is_full(self, level: Level) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Handshake => matches!(level, Level::Initial | Level::Handshake),
+            Self::AcksOnly | Self::Blocked => false,
+        }
+    }
 }
 
 impl Connection {
@@ -192,7 +205,7 @@ impl Connection {
         let mut segment = 0;
         while len == 0 || len + segment <= batch {
             let permit = self.permit(now, id, mtu, len > 0);
-            if permit == Permit::Blocked || (permit == Permit::AcksOnly && len > 0) {
+            if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
                 break;
             }
             let limit = if len == 0 { mtu } else { segment };
@@ -215,7 +228,7 @@ impl Connection {
             if segment == 0 {
                 segment = written;
             }
-            if written < segment || !only_one_rtt || permit == Permit::AcksOnly {
+            if written < segment || !only_one_rtt || permit != Permit::Full {
                 break;
             }
         }
@@ -247,7 +260,7 @@ impl Connection {
             return Permit::Full;
         }
         if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
-            return Permit::AcksOnly;
+            return self.permit_for_handshake(id, mtu);
         }
         if self.config.pacing && !batching {
             if let Some(at) = path.recovery.next_send_time(now, mtu as u64) {
@@ -256,6 +269,29 @@ impl Connection {
             }
         }
         Permit::Full
+    }
+
+    /// What may leave although the congestion window is full.
+    ///
+    /// Until the handshake is confirmed, nothing tells the fate of early 0-RTT and 1-RTT data: no
+    /// PTO runs for it (RFC 9002 s6.2.1), and the peer may lack the keys to acknowledge it. Were
+    /// the handshake to wait for room behind it, neither would ever move. So the handshake's own
+    /// packets alone count against the window here.
+    fn permit_for_handshake(&self, id: PathId, mtu: usize) -> Permit {
+        if self.life.confirmed || id != PathId::ZERO {
+            return Permit::AcksOnly;
+        }
+        let in_flight: u64 = [&self.spaces.initial, &self.spaces.handshake]
+            .into_iter()
+            .flatten()
+            .map(PacketNumberSpace::bytes_in_flight)
+            .sum();
+        let window = self.paths.get(id).map_or(0, |path| path.recovery.window());
+        if in_flight + mtu as u64 <= window {
+            Permit::Handshake
+        } else {
+            Permit::AcksOnly
+        }
     }
 
     /// Builds one datagram into `room`. Returns its length and whether it holds 1-RTT packets only.
@@ -332,7 +368,7 @@ impl Connection {
 
     /// Whether there is anything to say at `level`.
     fn wants(&self, now: Instant, id: PathId, level: Level, permit: Permit) -> bool {
-        let full = permit == Permit::Full;
+        let full = permit.is_full(level);
         match level {
             Level::Initial | Level::Handshake => {
                 let (kind, space, has_keys) = match level {
@@ -361,22 +397,12 @@ impl Connection {
                 full && self.keys.zero_rtt.is_some()
                     && self.side.is_client()
                     && self.keys.one_rtt.is_none()
-                    && self.leaves_room_for_handshake(id)
                     && (self.streams.has_control()
                         || self.streams.has_data()
                         || self.datagrams.has_frames())
             }
             Level::OneRtt => self.wants_one_rtt(now, id, full),
         }
-    }
-
-    /// Early data may be lost without notice until the handshake is confirmed: the congestion
-    /// window must not be full of it when the client's last flight has to leave.
-    fn leaves_room_for_handshake(&self, id: PathId) -> bool {
-        self.paths.get(id).is_some_and(|path| {
-            let datagram = u64::from(path.mtu.current());
-            path.recovery.can_send(3 * datagram)
-        })
     }
 
     fn wants_one_rtt(&self, now: Instant, id: PathId, full: bool) -> bool {
@@ -457,7 +483,7 @@ impl Connection {
             &mut self.observer,
             now,
         );
-        let full = permit == Permit::Full;
+        let full = permit.is_full(level);
         if level == Level::Initial || level == Level::Handshake {
             let (space, crypto, slot) = match level {
                 Level::Initial => (self.spaces.initial.as_mut()?, &mut self.crypto.initial, 0),

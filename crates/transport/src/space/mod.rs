@@ -124,6 +124,15 @@ impl PacketNumberSpace {
         self.sent.is_full()
     }
 
+    /// Bytes of this space's packets in flight. Walks over them: for the small handshake spaces.
+    pub(crate) fn bytes_in_flight(&self) -> u64 {
+        self.sent
+            .outstanding()
+            .filter(|(_, packet)| packet.in_flight)
+            .map(|(_, packet)| u64::from(packet.bytes))
+            .sum()
+    }
+
     /// Whether the next ACK-only packet should ask for an acknowledgement (a PING will do): about
     /// once per round trip while data comes in, so that old ranges can be forgotten and a pure
     /// receiver notices when its packets or the peer's go nowhere. RFC 9000 s13.2.4.
