@@ -1,0 +1,313 @@
+//! One transfer: one link, one controller, one seed.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use tautline_sim::{
+    Direction, DirectionConfig, DirectionStats, LinkConfig, RunEnd, World, links, quic::QuicHost,
+    tls,
+};
+use tautline_transport::{
+    config::{ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
+    congestion::registry,
+    endpoint::Endpoint,
+    time::Instant,
+    tls::{RustlsClient, RustlsServer},
+};
+
+use super::{
+    apps::{FileClient, FileServer, SenderView, sender_now},
+    payload::Payload,
+};
+use crate::{
+    checksum::Digest,
+    failure::{Failure, Outcome},
+};
+
+/// Share of capacity that application bytes can have in full-sized packets; see the definitions.
+const PAYLOAD_SHARE: f64 = 0.9588;
+const ALPN: &[u8] = b"tautline-demo";
+
+/// A transfer to be made.
+pub(super) struct Cell {
+    link: String,
+    controller: String,
+    seed: u64,
+    config: LinkConfig,
+    payload: Payload,
+    everything: Arc<AtomicU64>,
+}
+
+/// A moment of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Since `connect()`.
+    pub(super) at: Duration,
+    /// Application bytes delivered in order so far.
+    pub(super) delivered: u64,
+    /// Congestion window of the sender in bytes.
+    pub(super) window: Option<u64>,
+    /// Smoothed round-trip time at the sender.
+    pub(super) rtt: Option<Duration>,
+}
+
+/// A transfer that was made, or tried.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) link: String,
+    pub(super) controller: String,
+    pub(super) config: LinkConfig,
+    /// Application bytes delivered.
+    pub(super) delivered: u64,
+    /// From `connect()` to the last byte at the application.
+    pub(super) completion: Option<Duration>,
+    /// From `connect()` to the end of the client's handshake.
+    pub(super) handshake: Option<Duration>,
+    /// SHA-256 of what arrived, and whether it is that of what was sent.
+    pub(super) digest: Option<Digest>,
+    pub(super) verified: bool,
+    /// Why it failed.
+    pub(super) problem: Option<String>,
+    /// The sender at the end.
+    pub(super) sender: Option<SenderView>,
+    /// What the link did to the sender's packets.
+    pub(super) wire: DirectionStats,
+    /// SHA-256 over every packet on the link, with times.
+    pub(super) trace: Option<String>,
+    /// Between two samples.
+    pub(super) interval: Duration,
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Measured {
+    /// Whether every byte came and was right.
+    pub(super) fn succeeded(&self) -> bool {
+        self.verified
+    }
+
+    /// Rate of the link from server to client in IP bits per second.
+    pub(super) fn capacity(&self) -> f64 {
+        capacity(&self.config.backward)
+    }
+
+    /// `R`: the most application bits per second.
+    pub(super) fn bound(&self) -> f64 {
+        bound(&self.config.backward)
+    }
+
+    /// Application bits delivered per second from `connect()` to the last byte.
+    pub(super) fn goodput(&self) -> Option<f64> {
+        let seconds = self.completion?.as_secs_f64();
+        (seconds > 0.0).then(|| self.delivered as f64 * 8.0 / seconds)
+    }
+
+    /// Goodput / capacity.
+    pub(super) fn utilisation(&self) -> Option<f64> {
+        Some(self.goodput()? / self.capacity())
+    }
+}
+
+/// Rate of one direction in IP bits per second.
+pub(super) fn capacity(direction: &DirectionConfig) -> f64 {
+    direction
+        .rate
+        .map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64)
+}
+
+/// `R` of one direction in bits per second.
+pub(super) fn bound(direction: &DirectionConfig) -> f64 {
+    PAYLOAD_SHARE * capacity(direction) * (1.0 - direction.loss.mean_rate())
+}
+
+/// How both ends behave, but for the controller.
+pub(super) fn transport() -> TransportConfig {
+    Profile::Bulk.config()
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 2], 443))
+}
+
+fn client_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 50_000))
+}
+
+impl Cell {
+    /// A transfer of `payload` over the named link; `everything` grows with each byte delivered.
+    pub(super) fn new(
+        link: &str,
+        controller: &str,
+        seed: u64,
+        payload: &Payload,
+        everything: Arc<AtomicU64>,
+    ) -> Outcome<Self> {
+        let config = links::by_name(link)
+            .ok_or_else(|| Failure::new(format!("no link is called {link}")))?;
+        Ok(Self {
+            link: link.to_owned(),
+            controller: controller.to_owned(),
+            seed,
+            config,
+            payload: payload.clone(),
+            everything,
+        })
+    }
+
+    /// Makes the transfer, in virtual time.
+    pub(super) fn run(&self) -> Measured {
+        let interval = self.interval();
+        let mut measured = self.empty(interval);
+        match self.build(interval) {
+            Ok((world, client, server, link)) => {
+                self.drive(world, (client, server, link), &mut measured);
+            }
+            Err(failure) => measured.problem = Some(failure.to_string()),
+        }
+        measured
+    }
+
+    fn empty(&self, interval: Duration) -> Measured {
+        Measured {
+            link: self.link.clone(),
+            controller: self.controller.clone(),
+            config: self.config.clone(),
+            delivered: 0,
+            completion: None,
+            handshake: None,
+            digest: None,
+            verified: false,
+            problem: None,
+            sender: None,
+            wire: DirectionStats::default(),
+            trace: None,
+            interval,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Seconds that the transfer takes at least, with a start of ten round trips.
+    fn expected_seconds(&self) -> f64 {
+        let bits = self.payload.len() as f64 * 8.0;
+        bits / bound(&self.config.backward) + 10.0 * self.config.round_trip().as_secs_f64()
+    }
+
+    /// A round time of which about 150 make an expected transfer.
+    fn interval(&self) -> Duration {
+        let wanted = self.expected_seconds() / 150.0;
+        let steps = (0..7).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u64.pow(power)));
+        let fitting = steps
+            .take_while(|millis| *millis as f64 / 1000.0 <= wanted)
+            .last();
+        Duration::from_millis(fitting.unwrap_or(1))
+    }
+
+    fn build(&self, interval: Duration) -> Outcome<(World, Host, Host, Link)> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("TLS set-up: {error}"));
+        let mut transport = transport();
+        if let Some(factory) = registry::by_name(&self.controller) {
+            transport.congestion = factory;
+        }
+        let transport = Arc::new(transport);
+        let mut world = World::new(self.seed);
+        world.enable_hash();
+
+        let mut server_tls = tls::server_config(self.seed);
+        server_tls.alpn_protocols = vec![ALPN.to_vec()];
+        let server_tls = RustlsServer::new(server_tls).map_err(|error| failed(&error))?;
+        let mut server_config = ServerConfig::new(Arc::new(server_tls));
+        server_config.transport = Arc::clone(&transport);
+        let endpoint = Arc::new(EndpointConfig::default());
+        let server = Endpoint::new(
+            Arc::clone(&endpoint),
+            Some(Arc::new(server_config)),
+            world.rng(1),
+        );
+
+        let mut client_tls = tls::client_config(self.seed.wrapping_add(1));
+        client_tls.alpn_protocols = vec![ALPN.to_vec()];
+        let client_tls = RustlsClient::new(client_tls).map_err(|error| failed(&error))?;
+        let mut client_config = ClientConfig::new(Arc::new(client_tls));
+        client_config.transport = transport;
+        let client = Endpoint::new(endpoint, None, world.rng(2));
+
+        let everything = Arc::clone(&self.everything);
+        let app = FileClient::new(client_config, server_address(), interval, everything);
+        let client = QuicHost::new(client, client_address(), app);
+        let app = FileServer::new(self.payload.data.clone(), interval);
+        let server = QuicHost::new(server, server_address(), app);
+        let client = world.add_host(client_address(), Box::new(client));
+        let server = world.add_host(server_address(), Box::new(server));
+        let link = world.connect(client, server, self.config.clone());
+        Ok((world, client, server, link))
+    }
+
+    fn drive(
+        &self,
+        mut world: World,
+        (client, server, link): (Host, Host, Link),
+        measured: &mut Measured,
+    ) {
+        let limit = Duration::from_secs_f64(60.0 + 50.0 * self.expected_seconds());
+        let end = world.run_while(
+            |world| !world.node::<QuicHost<FileClient>>(client).app().is_over(),
+            Instant::ZERO + limit,
+        );
+        let receiver = world.node::<QuicHost<FileClient>>(client).app();
+        let sender = world.node::<QuicHost<FileServer>>(server);
+        measured.delivered = receiver.received;
+        measured.handshake = receiver.connected_at.map(Instant::since_origin);
+        if let Some((at, digest)) = receiver.finished {
+            measured.completion = Some(at.since_origin());
+            measured.digest = Some(digest);
+            measured.verified = digest == self.payload.digest;
+        }
+        measured.problem = match (&receiver.problem, end) {
+            (Some(problem), _) => Some(problem.clone()),
+            (None, _) if measured.verified => None,
+            (None, _) if measured.digest.is_some() => {
+                Some("the bytes that arrived are not those that were sent".to_owned())
+            }
+            (None, RunEnd::Stuck) => Some("the simulation came to a standstill".to_owned()),
+            (None, _) => Some(format!(
+                "not done after {} simulated seconds",
+                limit.as_secs()
+            )),
+        };
+        measured.sender = sender_now(sender);
+        measured.samples = samples(receiver, sender.app(), measured);
+        measured.wire = world.link_stats(link, Direction::Backward);
+        measured.trace = world
+            .trace_hash()
+            .map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect());
+    }
+}
+
+type Host = tautline_sim::HostId;
+type Link = tautline_sim::LinkId;
+
+/// Both ends' views side by side, and the end of the transfer as the last sample.
+fn samples(client: &FileClient, server: &FileServer, measured: &Measured) -> Vec<Sample> {
+    let sample = |at, delivered, view: Option<SenderView>| Sample {
+        at,
+        delivered,
+        window: view.map(|view| view.path.congestion.window),
+        // Before the first measurement it is a guess.
+        rtt: view
+            .filter(|view| view.path.recovery.packets_acked > 0)
+            .map(|view| view.path.rtt),
+    };
+    let mut at = Duration::ZERO;
+    let mut samples = Vec::with_capacity(client.views.len() + 1);
+    for (index, delivered) in client.views.iter().enumerate() {
+        let view = server.views.get(index).copied().flatten();
+        samples.push(sample(at, *delivered, view));
+        at += measured.interval;
+    }
+    if let Some(completion) = measured.completion {
+        samples.push(sample(completion, measured.delivered, measured.sender));
+    }
+    samples
+}
