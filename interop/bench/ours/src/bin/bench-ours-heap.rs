@@ -1,0 +1,10 @@
+//! As `bench-ours`, counting the heap.
+
+use bench_kit::heap::Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn main() -> anyhow::Result<()> {
+    bench_kit::main::<bench_ours::Ours>()
+}

@@ -1,0 +1,135 @@
+//! Tautline under the bench's loads.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Result;
+use bench_kit::{
+    CONNECTION_WINDOW, Connection, Opener, RecvHalf, SOCKET_BUFFER, STREAM_WINDOW, STREAMS,
+    SendHalf, Stack,
+    identity::{self, Identity},
+};
+use bytes::Bytes;
+use tautline::{Endpoint, Profile, RecvStream, SendStream, TransportConfig, config::WindowConfig, tls};
+
+/// The stack.
+pub struct Ours;
+/// A connection.
+#[derive(Clone)]
+pub struct Peer(tautline::Connection);
+/// A stream's sending half.
+pub struct Send(SendStream);
+/// A stream's receiving half.
+pub struct Recv(RecvStream);
+
+/// The windows that all stacks get.
+pub fn transport() -> TransportConfig {
+    let mut config = Profile::Bulk.config();
+    config.connection_receive_window = WindowConfig::fixed(CONNECTION_WINDOW);
+    config.stream_receive_window = WindowConfig::fixed(STREAM_WINDOW);
+    config.send_buffer_bytes = CONNECTION_WINDOW;
+    config.max_concurrent_bidi_streams = STREAMS;
+    config
+}
+
+fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+impl Stack for Ours {
+    const THREADS: usize = 0;
+    type Server = Endpoint;
+    type Client = Endpoint;
+    type Connection = Peer;
+
+    fn server(identity: &Identity) -> Result<(Endpoint, SocketAddr)> {
+        let mut config = tls::server_config(identity.rustls_server()?)?;
+        config.transport = Arc::new(transport());
+        let endpoint = Endpoint::builder()
+            .server(config)
+            .socket_buffer_bytes(SOCKET_BUFFER)
+            .bind(loopback())?;
+        let address = endpoint.local_addr();
+        Ok((endpoint, address))
+    }
+
+    async fn serve(server: Endpoint) {
+        while let Some(incoming) = server.accept().await {
+            tokio::spawn(async move {
+                if let Ok(connection) = incoming.await {
+                    bench_kit::answer(Peer(connection)).await;
+                }
+            });
+        }
+    }
+
+    fn client(identity: &Identity) -> Result<Endpoint> {
+        let mut config = tls::client_config(identity.rustls_client()?)?;
+        config.transport = Arc::new(transport());
+        Ok(Endpoint::builder()
+            .client(config)
+            .socket_buffer_bytes(SOCKET_BUFFER)
+            .bind(loopback())?)
+    }
+
+    async fn connect(client: &Endpoint, server: SocketAddr) -> Result<Peer> {
+        Ok(Peer(client.connect(server, identity::NAME)?.await?))
+    }
+}
+
+impl Connection for Peer {
+    type Opener = Self;
+    type Send = Send;
+    type Recv = Recv;
+
+    fn opener(&self) -> Self {
+        self.clone()
+    }
+
+    async fn accept(&mut self) -> Option<(Send, Recv)> {
+        let (send, recv) = self.0.accept_bi().await.ok()?;
+        Some((Send(send), Recv(recv)))
+    }
+
+    fn close(self) {
+        self.0.close(0, b"");
+    }
+
+    fn counters(&self) -> String {
+        let stats = self.0.stats();
+        format!(
+            "\"packets_received\":{},\"packets_sent\":{}",
+            stats.packets_received, stats.packets_sent
+        )
+    }
+}
+
+impl Opener for Peer {
+    type Send = Send;
+    type Recv = Recv;
+
+    async fn open(&self) -> Result<(Send, Recv)> {
+        let (send, recv) = self.0.open_bi().await?;
+        Ok((Send(send), Recv(recv)))
+    }
+}
+
+impl SendHalf for Send {
+    async fn send(&mut self, chunk: Bytes) -> Result<()> {
+        Ok(self.0.write_chunk(chunk).await?)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(self.0.finish()?)
+    }
+}
+
+impl RecvHalf for Recv {
+    async fn recv(
+        &mut self,
+        mut each: impl FnMut(&[u8]) + std::marker::Send,
+    ) -> Result<Option<usize>> {
+        let Some(chunk) = self.0.read_chunk(usize::MAX).await? else { return Ok(None) };
+        each(&chunk);
+        Ok(Some(chunk.len()))
+    }
+}

@@ -1,0 +1,102 @@
+//! HTTP/3 by the `h3` crate.
+
+use std::{future::poll_fn, path::Path, pin::pin};
+
+use anyhow::{Result, bail};
+use bytes::{Buf, Bytes};
+use futures_util::{
+    StreamExt, TryStreamExt,
+    future::{Either, select},
+    stream,
+};
+use h3::quic;
+
+use crate::{client::Progress, files};
+
+const REQUESTS_AT_ONCE: usize = 100;
+
+pub(crate) async fn fetch<C>(
+    connection: C,
+    paths: &[String],
+    out: &Path,
+    progress: &Progress<'_>,
+) -> Result<()>
+where
+    C: quic::Connection<Bytes>,
+    C::OpenStreams: Clone,
+{
+    let (mut driver, requests) = h3::client::new(connection).await?;
+    let drive = pin!(poll_fn(|cx| driver.poll_close(cx)));
+    let get = pin!(
+        stream::iter(paths)
+            .map(|path| {
+                let mut requests = requests.clone();
+                async move {
+                    let uri = format!("https://localhost{path}");
+                    let request = http::Request::get(uri).body(())?;
+                    let mut stream = requests.send_request(request).await?;
+                    stream.finish().await?;
+                    let response = stream.recv_response().await?;
+                    if response.status() != http::StatusCode::OK {
+                        bail!("{path}: {}", response.status());
+                    }
+                    let mut body = Vec::new();
+                    while let Some(chunk) = stream.recv_data().await? {
+                        progress.received(chunk.remaining() as u64);
+                        let mut chunk = chunk;
+                        while chunk.has_remaining() {
+                            let part = chunk.chunk();
+                            body.extend_from_slice(part);
+                            let len = part.len();
+                            chunk.advance(len);
+                        }
+                    }
+                    files::save(out, path, &body)
+                }
+            })
+            .buffer_unordered(REQUESTS_AT_ONCE)
+            .try_collect::<()>()
+    );
+    match select(get, drive).await {
+        Either::Left((done, _)) => done,
+        Either::Right((closed, _)) => Err(closed.into()),
+    }
+}
+
+pub(crate) async fn serve<C>(connection: C, www: &Path) -> Result<()>
+where
+    C: quic::Connection<Bytes> + 'static,
+    C::BidiStream: 'static,
+{
+    let mut http = h3::server::Connection::<C, Bytes>::new(connection).await?;
+    while let Some(resolver) = http.accept().await? {
+        let www = www.to_owned();
+        tokio::task::spawn_local(async move {
+            let answer = async {
+                let (request, mut stream) = resolver.resolve_request().await?;
+                let (status, body) = match files::read(&www, request.uri().path()) {
+                    Ok(body) => (http::StatusCode::OK, body),
+                    Err(_) => (http::StatusCode::NOT_FOUND, Vec::new()),
+                };
+                let kind = if request.uri().path().ends_with(".html") {
+                    "text/html"
+                } else {
+                    "application/octet-stream"
+                };
+                let response = http::Response::builder()
+                    .status(status)
+                    .header("content-length", body.len())
+                    .header("content-type", kind)
+                    .body(())?;
+                stream.send_response(response).await?;
+                stream.send_data(Bytes::from(body)).await?;
+                stream.finish().await?;
+                anyhow::Ok(())
+            };
+            if let Err(error) = answer.await {
+                eprintln!("request: {error:#}");
+            }
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! The ServerHello, read out of a server's Initial packets.
+//!
+//! Anybody on the way can do that: the keys of Initial packets derive from the connection ID that
+//! the client chose (RFC 9001 s5.2). It tells the cipher suite and whether a session is resumed.
+
+use rustls::{Side, crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256, quic};
+
+use crate::wire::{Packet, VERSION_1, VERSION_2};
+
+const SAMPLE_LEN: usize = 16;
+/// A ServerHello with this random is a HelloRetryRequest. RFC 8446 s4.1.3.
+const HELLO_RETRY_START: [u8; 4] = [0xcf, 0x21, 0xad, 0x74];
+const PRE_SHARED_KEY: u16 = 41;
+
+/// What a ServerHello tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServerHello {
+    pub(crate) random: [u8; 32],
+    pub(crate) cipher_suite: u16,
+    pub(crate) resumed: bool,
+}
+
+/// Opens a server's Initial packet and reads the ServerHello, if it stands in there.
+/// `client_dcid`: the destination of the client's Initial that is answered.
+pub(crate) fn read(packet: &Packet<'_>, client_dcid: &[u8]) -> Option<ServerHello> {
+    let version = match packet.version {
+        VERSION_1 => quic::Version::V1,
+        VERSION_2 => quic::Version::V2,
+        _ => return None,
+    };
+    let suite = TLS13_AES_128_GCM_SHA256.tls13()?;
+    let keys = quic::Keys::initial(version, suite, suite.quic?, client_dcid, Side::Client);
+    let mut bytes = packet.bytes.to_vec();
+    let sample_at = packet.number_offset + 4;
+    let sample = bytes.get(sample_at..sample_at + SAMPLE_LEN)?.to_vec();
+    let (before, from_number) = bytes.split_at_mut_checked(packet.number_offset)?;
+    keys.remote
+        .header
+        .decrypt_in_place(&sample, before.first_mut()?, from_number.get_mut(..4)?)
+        .ok()?;
+    let number_len = usize::from(before.first()? & 3) + 1;
+    // The number as it stands is right for the first packets of a connection.
+    let number = from_number
+        .get(..number_len)?
+        .iter()
+        .fold(0, |n, byte| n << 8 | u64::from(*byte));
+    let (header, payload) = bytes.split_at_mut_checked(packet.number_offset + number_len)?;
+    let plain = keys
+        .remote
+        .packet
+        .decrypt_in_place(number, header, payload)
+        .ok()?;
+    crypto_start(plain).and_then(parse)
+}
+
+/// The CRYPTO data at offset 0 among the frames that a server puts into Initial packets.
+fn crypto_start(mut frames: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (kind, rest) = varint(frames)?;
+        frames = rest;
+        match kind {
+            0 | 1 => {}
+            2 | 3 => {
+                let (_largest, rest) = varint(frames)?;
+                let (_delay, rest) = varint(rest)?;
+                let (ranges, rest) = varint(rest)?;
+                frames = rest;
+                let counts = if kind == 3 { 3 } else { 0 };
+                for _ in 0..(1 + 2 * ranges + counts) {
+                    frames = varint(frames)?.1;
+                }
+            }
+            6 => {
+                let (offset, rest) = varint(frames)?;
+                let (len, rest) = varint(rest)?;
+                let (data, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+                if offset == 0 {
+                    return Some(data);
+                }
+                frames = rest;
+            }
+            _ => return None,
+        }
+    }
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let first = *bytes.first()?;
+    let len = 1usize << (first >> 6);
+    let (value, rest) = bytes.split_at_checked(len)?;
+    let value = value.iter().skip(1);
+    let value = value.fold(u64::from(first & 0x3f), |value, byte| {
+        value << 8 | u64::from(*byte)
+    });
+    Some((value, rest))
+}
+
+/// RFC 8446 s4.1.3: type 2, length, legacy version, random, session ID, suite, compression,
+/// extensions.
+fn parse(message: &[u8]) -> Option<ServerHello> {
+    if *message.first()? != 2 {
+        return None;
+    }
+    let random: [u8; 32] = message.get(6..38)?.try_into().ok()?;
+    if random.starts_with(&HELLO_RETRY_START) {
+        return None;
+    }
+    let session_len = usize::from(*message.get(38)?);
+    let rest = message.get(39 + session_len..)?;
+    let (suite, rest) = rest.split_at_checked(2)?;
+    let cipher_suite = u16::from_be_bytes(suite.try_into().ok()?);
+    let mut extensions = rest.get(3..).unwrap_or_default();
+    let mut resumed = false;
+    while let Some((head, rest)) = extensions.split_at_checked(4) {
+        let [kind_high, kind_low, len_high, len_low] = head else {
+            break;
+        };
+        resumed |= u16::from_be_bytes([*kind_high, *kind_low]) == PRE_SHARED_KEY;
+        let len = usize::from(u16::from_be_bytes([*len_high, *len_low]));
+        extensions = rest.get(len..).unwrap_or_default();
+    }
+    Some(ServerHello {
+        random,
+        cipher_suite,
+        resumed,
+    })
+}

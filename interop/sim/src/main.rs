@@ -1,0 +1,310 @@
+//! Our congestion controllers beside those of quinn-proto and noq-proto, in our simulator.
+//!
+//! `interop-sim cells` compares `newreno` and `cubic` over 20 links with loss, delay and queues;
+//! `interop-sim bbr3` compares `bbr3` with noq-proto's on `geo` at three rates of loss. Without a
+//! word both. Every stack gets the same link, seed, duration, datagram size, initial window,
+//! receive windows and buffers.
+
+mod cells;
+mod noq;
+mod ours;
+mod peer;
+mod quinn;
+mod scene;
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tautline_sim::{LossModel, links};
+use tautline_testkit::figure::median;
+
+use crate::{
+    cells::{CELLS, Cell},
+    scene::{Outcome, Scene},
+};
+
+const USAGE: &str = "\
+interop-sim [cells] [bbr3] [options]
+
+  cells         newreno and cubic beside quinn-proto's (and noq-proto's) over 20 links
+  bbr3          bbr3 beside noq-proto's on geo, 180 s, 0, 0.1 and 1 % loss
+  --seeds N     seeds per lossy cell and for bbr3 (default 10)
+  --first N     first seed (default 1)
+  --only N      only this cell, counted from 0
+  --cc NAME     only this controller
+  --jobs N      runs at a time (default: processors)
+  --json        JSON instead of tables";
+
+/// What the command line asks for.
+struct Options {
+    cells: bool,
+    bbr3: bool,
+    seeds: u64,
+    first: u64,
+    only: Option<usize>,
+    congestion: Option<String>,
+    jobs: usize,
+    json: bool,
+}
+
+impl Options {
+    fn parse() -> Result<Self> {
+        let mut options = Self {
+            cells: false,
+            bbr3: false,
+            seeds: 10,
+            first: 1,
+            only: None,
+            congestion: None,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            json: false,
+        };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut value = || {
+                words
+                    .next()
+                    .with_context(|| format!("{word} needs a value"))
+            };
+            match word.as_str() {
+                "cells" => options.cells = true,
+                "bbr3" => options.bbr3 = true,
+                "--seeds" => options.seeds = value()?.parse::<u64>()?.max(1),
+                "--first" => options.first = value()?.parse()?,
+                "--only" => options.only = Some(value()?.parse()?),
+                "--cc" => options.congestion = Some(value()?),
+                "--jobs" => options.jobs = value()?.parse::<usize>()?.max(1),
+                "--json" => options.json = true,
+                "--help" | "-h" => {
+                    println!("{USAGE}");
+                    std::process::exit(0);
+                }
+                other => bail!("{other}?\n{USAGE}"),
+            }
+        }
+        if !options.cells && !options.bbr3 {
+            (options.cells, options.bbr3) = (true, true);
+        }
+        Ok(options)
+    }
+
+    fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
+        self.first..self.first + count
+    }
+}
+
+/// A stack under comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stack {
+    Ours,
+    Quinn,
+    Noq,
+}
+
+impl Stack {
+    fn run(self, scene: &Scene) -> Outcome {
+        match self {
+            Self::Ours => ours::run(scene),
+            Self::Quinn => quinn::run(scene),
+            Self::Noq => noq::run(scene),
+        }
+    }
+}
+
+/// Runs every scene, several at a time; outcomes in the order of the scenes.
+fn run_all(jobs: usize, scenes: &[(Stack, Scene)]) -> Vec<Outcome> {
+    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..scenes.len()).collect());
+    let outcomes: Mutex<Vec<Option<Outcome>>> = Mutex::new(vec![None; scenes.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let next = queue
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
+                    let Some(index) = next else { break };
+                    let (stack, scene) = &scenes[index];
+                    let outcome = stack.run(scene);
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(outcome);
+                }
+            });
+        }
+    });
+    let outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    outcomes.into_iter().flatten().collect()
+}
+
+/// Medians and errors of one stack in one place.
+#[derive(Debug)]
+struct Summary {
+    goodput: f64,
+    errors: Vec<String>,
+}
+
+impl Summary {
+    fn of(outcomes: &[Outcome]) -> Self {
+        Self {
+            goodput: median(outcomes.iter().map(|outcome| outcome.goodput)),
+            errors: outcomes
+                .iter()
+                .filter_map(|outcome| outcome.error.clone())
+                .collect(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "goodput_bits_per_second": self.goodput, "errors": self.errors })
+    }
+}
+
+/// Runs one scene on several stacks, once per seed.
+fn compare(
+    options: &Options,
+    stacks: &[Stack],
+    seeds: u64,
+    scene: impl Fn(u64) -> Scene,
+) -> Vec<Summary> {
+    let scenes: Vec<_> = stacks
+        .iter()
+        .flat_map(|&stack| options.seeds(seeds).map(move |seed| (stack, seed)))
+        .map(|(stack, seed)| (stack, scene(seed)))
+        .collect();
+    run_all(options.jobs, &scenes)
+        .chunks(seeds as usize)
+        .map(Summary::of)
+        .collect()
+}
+
+fn cells(options: &Options) -> Vec<Value> {
+    if !options.json {
+        println!("goodput in Mb/s, median over seeds (3 without loss); ratio ours / quinn-proto");
+        println!(
+            "{:<33} {:<8} {:>7} {:>7} {:>7} {:>6}",
+            "cell", "", "ours", "quinn", "noq", "ratio"
+        );
+    }
+    let chosen = |index: usize| options.only.is_none_or(|only| only == index);
+    let mut rows = Vec::new();
+    for (_, cell) in CELLS.iter().enumerate().filter(|(index, _)| chosen(*index)) {
+        for congestion in ["newreno", "cubic"] {
+            if options
+                .congestion
+                .as_deref()
+                .is_none_or(|only| only == congestion)
+            {
+                rows.push(cell_row(options, *cell, congestion));
+            }
+        }
+    }
+    rows
+}
+
+fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
+    let seeds = if cell.loss > 0.0 { options.seeds } else { 3 };
+    let stacks = [Stack::Ours, Stack::Quinn, Stack::Noq];
+    let summaries = compare(options, &stacks, seeds, |seed| Scene {
+        seed,
+        link: cell.link(),
+        congestion,
+        duration: cell.duration(),
+    });
+    let [ours, quinn, noq] = summaries.as_slice() else {
+        unreachable!("one summary per stack");
+    };
+    let ratio = ours.goodput / quinn.goodput;
+    if !options.json {
+        let mark = if (0.95..=1.05).contains(&ratio) {
+            ""
+        } else {
+            " *"
+        };
+        println!(
+            "{:<33} {congestion:<8} {:>7.3} {:>7.3} {:>7.3} {ratio:>6.3}{mark}",
+            cell.to_string(),
+            ours.goodput / 1e6,
+            quinn.goodput / 1e6,
+            noq.goodput / 1e6,
+        );
+        print_errors(&stacks, &summaries);
+    }
+    json!({
+        "rate_mbps": cell.rate, "rtt_ms": cell.rtt, "loss": cell.loss, "queue_bdp": cell.queue,
+        "congestion": congestion, "seconds": cell.duration().as_secs_f64(), "seeds": seeds,
+        "ours": ours.json(), "quinn": quinn.json(), "noq": noq.json(), "ratio": ratio,
+    })
+}
+
+fn bbr3(options: &Options) -> Vec<Value> {
+    const SECONDS: u64 = 180;
+    if !options.json {
+        println!(
+            "bbr3 on geo, {SECONDS} s: goodput as a share of capacity, median over {} seeds",
+            options.seeds
+        );
+        println!("{:<8} {:>7} {:>7} {:>6}", "loss", "ours", "noq", "ratio");
+    }
+    let geo = links::by_name("geo").expect("a named link");
+    let capacity = geo
+        .backward
+        .rate
+        .map_or(1.0, |rate| rate.bits_per_second() as f64);
+    let stacks = [Stack::Ours, Stack::Noq];
+    let mut rows = Vec::new();
+    for loss in [0.0, 0.001, 0.01] {
+        let mut link = geo.clone();
+        if loss > 0.0 {
+            link.forward.loss = LossModel::uniform(loss);
+            link.backward.loss = LossModel::uniform(loss);
+        }
+        let summaries = compare(options, &stacks, options.seeds, |seed| Scene {
+            seed,
+            link: link.clone(),
+            congestion: "bbr3",
+            duration: Duration::from_secs(SECONDS),
+        });
+        let [ours, noq] = summaries.as_slice() else {
+            unreachable!("one summary per stack");
+        };
+        if !options.json {
+            println!(
+                "{:<8} {:>7.4} {:>7.4} {:>6.3}",
+                format!("{} %", loss * 100.0),
+                ours.goodput / capacity,
+                noq.goodput / capacity,
+                ours.goodput / noq.goodput
+            );
+            print_errors(&stacks, &summaries);
+        }
+        rows.push(json!({
+            "link": "geo", "loss": loss, "seconds": SECONDS, "seeds": options.seeds,
+            "capacity_bits_per_second": capacity, "ours": ours.json(), "noq": noq.json(),
+        }));
+    }
+    rows
+}
+
+fn print_errors(stacks: &[Stack], summaries: &[Summary]) {
+    for (stack, summary) in stacks.iter().zip(summaries) {
+        for error in &summary.errors {
+            println!("    {stack:?} ended: {error}");
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse()?;
+    let cells = options.cells.then(|| cells(&options));
+    let bbr3 = options.bbr3.then(|| bbr3(&options));
+    if options.json {
+        println!("{}", json!({ "cells": cells, "bbr3": bbr3 }));
+    }
+    Ok(())
+}
