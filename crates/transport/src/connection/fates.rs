@@ -65,8 +65,10 @@ impl LossHandler for FrameFates<'_> {
     }
 
     #[inline]
-    fn packet_acked(&mut self, _kind: SpaceKind, _number: u64, packet: &SentPacket) {
-        self.mtu.on_large_acked(packet.bytes);
+    fn packet_acked(&mut self, kind: SpaceKind, number: u64, packet: &SentPacket) {
+        if kind == SpaceKind::Data {
+            self.mtu.on_acked(number, packet.bytes);
+        }
     }
 
     fn packet_lost(
@@ -76,7 +78,9 @@ impl LossHandler for FrameFates<'_> {
         packet: &SentPacket,
         trigger: LossTrigger,
     ) {
-        if let Some(mtu) = self.mtu.on_large_lost(self.now, packet.bytes) {
+        if kind == SpaceKind::Data
+            && let Some(mtu) = self.mtu.on_lost(self.now, number, packet.bytes)
+        {
             self.new_mtu = Some(mtu);
         }
         let path = self.path;

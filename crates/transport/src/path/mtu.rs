@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::{config::MtuConfig, time::Instant};
+use crate::{config::MtuConfig, time::Instant, units::PacketNumber};
 
 /// Smallest datagram size QUIC may assume. RFC 9000 s14.
 pub(crate) const BASE: u16 = 1200;
@@ -13,7 +13,7 @@ pub(crate) const BASE: u16 = 1200;
 const MAX_PROBES: u8 = 3;
 /// The search ends when its bounds are this close.
 const GRANULARITY: u16 = 16;
-/// Full-sized packets lost in a row, with none acknowledged, that look like a black hole.
+/// Large packets lost in a row, while only small later ones arrived, that look like a black hole.
 const BLACK_HOLE_LOSSES: u8 = 6;
 
 /// Finds the largest datagram that gets through.
@@ -25,6 +25,8 @@ pub(crate) struct MtuDiscovery {
     limit: u16,
     phase: Phase,
     suspicious_losses: u8,
+    /// The newest packet larger than the base size that arrived.
+    largest_large_acked: Option<PacketNumber>,
     enabled: bool,
 }
 
@@ -51,6 +53,7 @@ impl MtuDiscovery {
             limit: u16::MAX,
             phase: Phase::Idle { again_at: None },
             suspicious_losses: 0,
+            largest_large_acked: None,
             enabled: false,
         }
     }
@@ -176,17 +179,22 @@ impl MtuDiscovery {
         };
     }
 
-    /// A packet larger than the base size was acknowledged.
-    pub(crate) fn on_large_acked(&mut self, bytes: u16) {
+    /// A packet was acknowledged.
+    pub(crate) fn on_acked(&mut self, number: PacketNumber, bytes: u16) {
         if bytes > BASE {
             self.suspicious_losses = 0;
+            self.largest_large_acked = self.largest_large_acked.max(Some(number));
         }
     }
 
-    /// A full-sized packet was lost. Returns the smaller size to use when the path looks like a
-    /// black hole for large datagrams. RFC 8899 s4.3.
-    pub(crate) fn on_large_lost(&mut self, now: Instant, bytes: u16) -> Option<u16> {
-        if bytes <= BASE || self.current <= BASE {
+    /// A packet was lost. Returns the smaller size to use when the path looks like a black hole
+    /// for large datagrams. RFC 8899 s4.3.
+    ///
+    /// A full queue drops large packets in rows, too, but lets later ones through: only a loss
+    /// that no later large packet survived is suspicious.
+    pub(crate) fn on_lost(&mut self, now: Instant, number: PacketNumber, bytes: u16) -> Option<u16> {
+        let outlived = self.largest_large_acked.is_some_and(|acked| acked > number);
+        if bytes <= BASE || self.current <= BASE || outlived {
             return None;
         }
         self.suspicious_losses += 1;
