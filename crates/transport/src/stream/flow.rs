@@ -61,8 +61,12 @@ impl ReceiveWindow {
         self.granted
     }
 
-    /// Called as data arrives. Doubles the window when half of it was read within one round trip,
-    /// so that in the end it holds at least two bandwidth-delay products.
+    /// Called as data arrives. Doubles the window when half of it was read within two round trips,
+    /// so that in the end it holds at least four bandwidth-delay products.
+    ///
+    /// Four, because grants come by the half window, a sender may fill the path and a queue as
+    /// long, and data behind a lost packet waits a round trip to be read. With less, a sender in
+    /// slow start meets this window before it meets the path's capacity.
     ///
     /// Measured at arrivals, not at reads: a slow reader whose window is full must not look fast.
     pub(crate) fn tune(&mut self, now: Instant, rtt: Duration) -> bool {
@@ -74,7 +78,7 @@ impl ReceiveWindow {
             return false;
         }
         self.mark = Some((now, self.consumed));
-        let fast = now.saturating_since(since) <= rtt.max(SHORTEST_TUNING_RTT);
+        let fast = now.saturating_since(since) <= 2 * rtt.max(SHORTEST_TUNING_RTT);
         if !fast || self.window >= self.max_window {
             return false;
         }
@@ -167,16 +171,16 @@ mod tests {
         });
         assert!(!window.tune(at(0), rtt));
         window.consume(50);
-        assert!(window.tune(at(99), rtt));
+        assert!(window.tune(at(199), rtt));
         assert_eq!(window.window(), 200);
         // The wider window is offered at once.
         assert!(window.wants_grant());
         assert_eq!(window.grant(), 250);
         window.consume(100);
-        assert!(window.tune(at(150), rtt));
+        assert!(window.tune(at(250), rtt));
         assert_eq!(window.window(), 350);
         window.consume(175);
-        assert!(!window.tune(at(160), rtt));
+        assert!(!window.tune(at(260), rtt));
     }
 
     #[test]
@@ -189,7 +193,7 @@ mod tests {
         window.tune(at(0), rtt);
         for round in 1..10 {
             window.consume(50);
-            assert!(!window.tune(at(round * 101), rtt));
+            assert!(!window.tune(at(round * 201), rtt));
         }
         assert_eq!(window.window(), 100);
     }
