@@ -194,6 +194,11 @@ impl Connection {
         data: &[u8],
     ) -> Result<(), TransportError> {
         let kind = kind_of(received.level);
+        if kind == SpaceKind::Initial && self.side().is_client() {
+            // Until it has read the ClientHello a server acknowledges in the client's version;
+            // its own CRYPTO bytes show which one it chose. RFC 9369 s4.1.
+            self.handshake.version_settled = true;
+        }
         let limit = self.config.limits.crypto_buffer_bytes;
         let stream = self.crypto.get(kind);
         stream.on_frame(offset, data, limit)?;

@@ -41,9 +41,8 @@ impl Connection {
         self.migrate(received.now, received.path, from, received.datagram_bytes);
     }
 
-    fn validation_timeout(path: &Path) -> Duration {
-        let pto = path.recovery.rtt().pto_base();
-        3 * pto.max(crate::recovery::INITIAL_PTO)
+    fn pto(path: &Path) -> Duration {
+        path.recovery.rtt().pto_base()
     }
 
     /// Moves a path to another network path, which is then validated. `received` bytes came from there.
@@ -52,7 +51,7 @@ impl Connection {
             return;
         };
         let from = path.network.four_tuple();
-        let timeout = Self::validation_timeout(path);
+        let pto = Self::pto(path);
         let mut network = match path.previous.take() {
             // Back to where we came from: what was proven stays proven.
             Some(previous) if previous.four_tuple().matches(&to) => previous,
@@ -63,12 +62,12 @@ impl Connection {
         };
         network.amplification.on_received(received);
         if !network.is_validated() {
-            network.start_validation(now, timeout);
+            network.start_validation(now, pto);
         }
         let mut old = std::mem::replace(&mut path.network, network);
         if old.is_validated() {
             // An attacker may have copied a packet: ask the old address too. RFC 9000 s9.3.3.
-            old.start_validation(now, timeout);
+            old.start_validation(now, pto);
             path.previous = Some(old);
         }
         if from.remote.ip() != to.remote.ip() || from.local.ip() != to.local.ip() {
@@ -115,13 +114,13 @@ impl Connection {
                 if path.probe.as_ref().is_some_and(NetworkPath::is_busy) {
                     return Ok(());
                 }
-                let timeout = Self::validation_timeout(path);
+                let pto = Self::pto(path);
                 let mut probe = NetworkPath::new(received.four_tuple);
                 probe.amplification.on_received(bytes);
                 let accepted = probe.on_challenge(data, limit);
                 if self.side.is_server() {
                     // The client may move there: prove the address while it asks. RFC 9000 s9.1.
-                    probe.start_validation(received.now, timeout);
+                    probe.start_validation(received.now, pto);
                 }
                 path.probe = Some(probe);
                 accepted
@@ -232,7 +231,7 @@ impl Connection {
             remote,
         });
         probe.amplification.set_validated();
-        probe.start_validation(now, Self::validation_timeout(path));
+        probe.start_validation(now, Self::pto(path));
         path.probe = Some(probe);
     }
 
@@ -258,7 +257,7 @@ impl Connection {
             // The server's address was proven by the handshake; only ours is new to it.
             network.amplification.set_validated();
             if self.life.confirmed {
-                network.start_validation(now, Self::validation_timeout(path));
+                network.start_validation(now, Self::pto(path));
                 path.remote_cids.rotate();
             }
             path.network = network;

@@ -554,10 +554,12 @@ impl Connection {
                 path.remote_cids.replace_initial(scid);
             }
         }
-        if self.side().is_client() && protected.level == Level::Initial {
-            if protected.version != self.handshake.version && !self.handshake.version_settled {
-                self.switch_version(now, protected.version);
-            }
+        if self.side().is_client()
+            && protected.level == Level::Initial
+            && protected.version != self.handshake.version
+            && !self.handshake.version_settled
+        {
+            self.switch_version(now, protected.version);
             self.handshake.version_settled = true;
         }
         if self.side().is_server() && protected.level == Level::Handshake {

@@ -39,7 +39,7 @@ impl Connection {
         let blocked = self
             .paths
             .get(id)
-            .is_some_and(|path| path.network.amplification.budget() < 48);
+            .is_some_and(|path| path.network.amplification.budget() < crate::path::MIN_DATAGRAM);
         TimerContext {
             handshake_confirmed: self.life.confirmed,
             peer_completed_address_validation: self.peer_validated_us(),

@@ -14,7 +14,7 @@ use crate::{
     error::Code,
     observe,
     packet::PacketWriter,
-    path::PathSet,
+    path::{MIN_DATAGRAM, PathSet},
     space::{PacketNumberSpace, SpaceKind},
     time::Instant,
     tls::Level,
@@ -27,8 +27,6 @@ use crate::{
 pub(crate) const MIN_INITIAL_DATAGRAM: usize = 1200;
 /// A packet that cannot hold this much beyond its header is not started.
 const MIN_PACKET_ROOM: usize = 64;
-/// Room for the longest header, one frame and the AEAD tag: below this nothing can be said.
-const MIN_DATAGRAM: usize = 48;
 /// Segmentation offload takes no more than this in one call.
 const MAX_BATCH_BYTES: usize = 65_000;
 
@@ -114,7 +112,7 @@ impl Connection {
             .into_iter()
             .flatten()
             .find(|network| {
-                network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM as u64
+                network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM
             })?;
         // A client on a second network path must not be linkable. RFC 9000 s9.5.
         let dcid = if self.side.is_client() {
@@ -250,7 +248,7 @@ impl Connection {
             return Permit::Blocked;
         };
         let budget = path.network.amplification.budget();
-        if budget < MIN_DATAGRAM as u64 {
+        if budget < MIN_DATAGRAM {
             return Permit::Blocked;
         }
         let probing = path.pending.probes > 0
@@ -552,10 +550,10 @@ impl Connection {
         if level == Level::OneRtt
             && !writer.is_empty()
             && !writer.flags().ack_eliciting
-            && self.paths.get(id).is_some_and(|path| {
-                path.space
-                    .should_elicit_ack(now, path.recovery.rtt().smoothed())
-            })
+            && self
+                .paths
+                .get(id)
+                .is_some_and(|path| path.space.should_elicit_ack())
         {
             // A pure receiver must hear now and then which of its ACKs arrived. RFC 9000 s13.2.4.
             writer.push(&Frame::Ping);

@@ -39,6 +39,10 @@ use crate::{
     wire::ConnectionId,
 };
 
+/// Room for the longest short header, a PATH_CHALLENGE and the AEAD tag: an address that may get
+/// less than this gets nothing.
+pub(crate) const MIN_DATAGRAM: u64 = 56;
+
 /// A path and all that belongs to it alone.
 pub(crate) struct Path {
     /// Its identifier; also the path part of the AEAD nonce.

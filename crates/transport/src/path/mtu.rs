@@ -192,7 +192,12 @@ impl MtuDiscovery {
     ///
     /// A full queue drops large packets in rows, too, but lets later ones through: only a loss
     /// that no later large packet survived is suspicious.
-    pub(crate) fn on_lost(&mut self, now: Instant, number: PacketNumber, bytes: u16) -> Option<u16> {
+    pub(crate) fn on_lost(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        bytes: u16,
+    ) -> Option<u16> {
         let outlived = self.largest_large_acked.is_some_and(|acked| acked > number);
         if bytes <= BASE || self.current <= BASE || outlived {
             return None;

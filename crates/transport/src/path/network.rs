@@ -51,8 +51,8 @@ impl NetworkPath {
     }
 
     /// Starts (or starts anew) to prove the address by PATH_CHALLENGE.
-    pub(crate) fn start_validation(&mut self, now: Instant, timeout: Duration) {
-        self.validation = Some(Validation::new(now, timeout));
+    pub(crate) fn start_validation(&mut self, now: Instant, pto: Duration) {
+        self.validation = Some(Validation::new(now, pto));
     }
 
     /// A PATH_CHALLENGE arrived over this network path. At most `limit` wait; more are
@@ -106,8 +106,17 @@ impl NetworkPath {
         !self.responses.is_empty() || self.challenge_due(now)
     }
 
+    /// When the validation wants attention. A challenge that the amplification limit holds back
+    /// waits for the peer, not for time.
     pub(crate) fn validation_timer(&self) -> Option<Instant> {
-        self.validation.as_ref().map(Validation::timer)
+        let may_send = self.amplification.budget() >= super::MIN_DATAGRAM;
+        self.validation.as_ref().map(|validation| {
+            if may_send {
+                validation.timer()
+            } else {
+                validation.deadline()
+            }
+        })
     }
 
     /// Reacts to time: `Err` when the validation was given up just now.

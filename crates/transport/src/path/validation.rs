@@ -7,7 +7,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use crate::{rng::Rng, time::Instant};
 
 /// Challenges sent per attempt at most.
-const CHALLENGES: usize = 4;
+const CHALLENGES: usize = 6;
 
 /// No answer came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,15 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// `timeout` is three times the larger of the current and the initial PTO. RFC 9000 s8.2.4.
-    pub(crate) fn new(now: Instant, timeout: Duration) -> Self {
+    /// For a path whose present PTO is `pto`. The attempt ends after three times the larger of that
+    /// and of the initial PTO (RFC 9000 s8.2.4); challenges follow each other as probes would.
+    pub(crate) fn new(now: Instant, pto: Duration) -> Self {
         Self {
             sent: [None; CHALLENGES],
             count: 0,
             due: now,
-            interval: timeout / 6,
-            deadline: now + timeout,
+            interval: pto,
+            deadline: now + 3 * pto.max(crate::recovery::INITIAL_PTO),
         }
     }
 
@@ -64,6 +65,10 @@ impl Validation {
         } else {
             self.deadline
         }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     pub(crate) fn has_failed(&self, now: Instant) -> bool {
