@@ -30,8 +30,6 @@ pub use timestamps::TimestampConfig;
 pub(crate) use ecn::PeerEcn;
 pub(crate) use sent::{Fate, SendSnapshot, SentPackets};
 
-use std::time::Duration;
-
 use crate::{config::Limits, rng::Rng, time::Instant, units::PacketNumber};
 use numbers::Numbers;
 
@@ -133,15 +131,13 @@ impl PacketNumberSpace {
             .sum()
     }
 
-    /// Whether the next ACK-only packet should ask for an acknowledgement (a PING will do): about
-    /// once per round trip while data comes in, so that old ranges can be forgotten and a pure
-    /// receiver notices when its packets or the peer's go nowhere. RFC 9000 s13.2.4.
-    pub fn should_elicit_ack(&self, now: Instant, rtt: Duration) -> bool {
+    /// Whether the next ACK-only packet should ask for an acknowledgement (a PING will do): while
+    /// data comes in, one such packet is always under way, so that old ranges can be forgotten and
+    /// a pure receiver notices when its packets or the peer's go nowhere. RFC 9000 s13.2.4.
+    pub fn should_elicit_ack(&self) -> bool {
         self.sent_without_eliciting >= MAX_ACK_ONLY_IN_A_ROW
             || self.sent_without_eliciting >= MIN_ACK_ONLY_IN_A_ROW
-                && self
-                    .last_eliciting_sent
-                    .is_some_and(|sent| now.saturating_since(sent) >= rtt)
+                && !self.has_ack_eliciting_in_flight()
     }
 
     pub(crate) fn numbers(&self) -> &Numbers {
@@ -151,6 +147,6 @@ impl PacketNumberSpace {
 
 /// Two idle ends must not ask each other in turn for ever: this many ACKs that ask for nothing
 /// come first, which only a flow of data brings about.
-const MIN_ACK_ONLY_IN_A_ROW: u32 = 4;
+const MIN_ACK_ONLY_IN_A_ROW: u32 = 2;
 /// At least one packet in twenty of a pure receiver carries a PING.
 const MAX_ACK_ONLY_IN_A_ROW: u32 = 19;
