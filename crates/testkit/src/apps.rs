@@ -1,14 +1,17 @@
-//! Small programs for simulated hosts: a server of patterned bytes, and a client that fetches
-//! and checks them.
+//! Small programs for simulated hosts: a server of patterned bytes, clients that fetch and check
+//! them, and [`Manual`], which leaves everything to the test.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+};
 
 use bytes::Bytes;
-use tautline_sim::quic::{App, Context};
+use tautline_sim::quic::{Admission, App, Context};
 use tautline_transport::{
     config::ClientConfig,
     connection::Event,
-    endpoint::ConnectionHandle,
+    endpoint::{ConnectionHandle, Incoming},
     error::ConnectionError,
     stream::{ReadOutcome, StreamEvent},
     time::Instant,
@@ -27,7 +30,8 @@ fn pattern(offset: u64, len: usize) -> Bytes {
     (offset..offset + len as u64).map(pattern_byte).collect()
 }
 
-/// Answers a request of 8 bytes (a big-endian length) by that many bytes of the pattern.
+/// Answers a request, whose first 8 bytes are a big-endian length, by that many bytes of the
+/// pattern.
 #[derive(Debug, Default)]
 pub struct PatternServer {
     requests: BTreeMap<(ConnectionHandle, StreamId), Vec<u8>>,
@@ -66,7 +70,9 @@ impl PatternServer {
                     let Some(request) = self.requests.remove(&(handle, id)) else {
                         break;
                     };
-                    let len = request.try_into().map(u64::from_be_bytes).unwrap_or(0);
+                    let len = request
+                        .first_chunk()
+                        .map_or(0, |len| u64::from_be_bytes(*len));
                     self.replies.insert((handle, id), Reply { offset: 0, len });
                     break;
                 }
@@ -98,14 +104,11 @@ impl PatternServer {
 }
 
 impl App for PatternServer {
-    fn on_incoming(
-        &mut self,
-        _incoming: &tautline_transport::endpoint::Incoming,
-    ) -> tautline_sim::quic::Admission {
+    fn on_incoming(&mut self, _incoming: &Incoming) -> Admission {
         if self.retry {
-            tautline_sim::quic::Admission::Retry
+            Admission::Retry
         } else {
-            tautline_sim::quic::Admission::Accept
+            Admission::Accept
         }
     }
 
@@ -156,6 +159,8 @@ pub struct PatternClient {
     pub close_when_done: bool,
     /// Send requests before the handshake is complete, if possible.
     pub early: bool,
+    /// Bytes sent after the length in every request.
+    pub request_padding: usize,
     /// How the connection ended.
     pub ended: Option<ConnectionError>,
     /// Events other than of streams, in order.
@@ -183,6 +188,7 @@ impl PatternClient {
             fetches,
             close_when_done: true,
             early: false,
+            request_padding: 0,
             ended: None,
             events: Vec::new(),
             corrupt_at: None,
@@ -215,7 +221,9 @@ impl PatternClient {
                 return;
             };
             fetch.stream = Some(id);
-            let _ = connection.write(id, &fetch.len.to_be_bytes());
+            let mut request = fetch.len.to_be_bytes().to_vec();
+            request.resize(request.len() + self.request_padding, b'/');
+            let _ = connection.write(id, &request);
             let _ = connection.finish(id);
         }
     }
@@ -284,5 +292,192 @@ impl App for PatternClient {
                 self.events.push(event);
             }
         }
+    }
+}
+
+/// Fetches over one connection after the other; each begins when the one before has ended.
+pub struct SequenceClient {
+    config: ClientConfig,
+    remote: SocketAddr,
+    waiting: VecDeque<Job>,
+    /// The connection under way.
+    pub current: Option<PatternClient>,
+    /// Connections that ended, in order.
+    pub finished: Vec<PatternClient>,
+    /// What each of them said of itself at its end: resumed, early data accepted.
+    pub resumption: Vec<(bool, Option<bool>)>,
+}
+
+/// One connection of a [`SequenceClient`].
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Lengths of the objects.
+    pub lens: Vec<u64>,
+    /// Whether to send requests as early data.
+    pub early: bool,
+    /// Bytes sent after the length in every request.
+    pub request_padding: usize,
+}
+
+impl Job {
+    /// Fetches objects of these lengths.
+    pub fn new(lens: &[u64]) -> Self {
+        Self {
+            lens: lens.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// The same, asking before the handshake is complete.
+    #[must_use]
+    pub fn early(self) -> Self {
+        Self {
+            early: true,
+            ..self
+        }
+    }
+}
+
+impl SequenceClient {
+    /// A client that does these jobs against `remote`.
+    pub fn new(
+        config: ClientConfig,
+        remote: SocketAddr,
+        jobs: impl IntoIterator<Item = Job>,
+    ) -> Self {
+        Self {
+            config,
+            remote,
+            waiting: jobs.into_iter().collect(),
+            current: None,
+            finished: Vec::new(),
+            resumption: Vec::new(),
+        }
+    }
+
+    /// Whether every job is over, well or not.
+    pub fn is_over(&self) -> bool {
+        self.current.is_none() && self.waiting.is_empty()
+    }
+
+    /// Whether every job is over and everything was fetched unharmed.
+    pub fn is_done(&self) -> bool {
+        self.is_over()
+            && self
+                .finished
+                .iter()
+                .all(|client| client.is_done() && client.corrupt_at.is_none())
+    }
+
+    fn start_next(&mut self, cx: &mut Context<'_>) {
+        self.current = self.waiting.pop_front().map(|job| {
+            let mut client = PatternClient::new(self.config.clone(), self.remote, &job.lens);
+            client.early = job.early;
+            client.request_padding = job.request_padding;
+            client.on_start(cx);
+            client
+        });
+    }
+}
+
+impl App for SequenceClient {
+    fn on_start(&mut self, cx: &mut Context<'_>) {
+        self.start_next(cx);
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| current.handle == Some(handle))
+        else {
+            return;
+        };
+        let over = matches!(event, Event::Lost(_));
+        current.on_event(cx, handle, event);
+        if !over {
+            return;
+        }
+        if let Some(connection) = cx.connection(handle) {
+            self.resumption
+                .push((connection.resumed(), connection.early_data_accepted()));
+            if let (Some(store), Some(token)) =
+                (&self.config.token_store, connection.take_validation_token())
+            {
+                store.insert("localhost", token);
+            }
+        }
+        self.finished.extend(self.current.take());
+        self.start_next(cx);
+    }
+}
+
+/// Records events and does nothing else: the test acts through
+/// [`tautline_sim::quic::QuicHost::with_app`].
+#[derive(Default)]
+pub struct Manual {
+    connect: Option<(ClientConfig, SocketAddr)>,
+    /// What to do with clients that knock.
+    pub admission: Option<Admission>,
+    /// The connection started, or the newest one accepted.
+    pub handle: Option<ConnectionHandle>,
+    /// Every connection accepted.
+    pub accepted: Vec<ConnectionHandle>,
+    /// Everything that happened.
+    pub events: Vec<(ConnectionHandle, Event)>,
+    /// Clients that knocked, and whether their address was proven.
+    pub knocks: Vec<bool>,
+}
+
+impl Manual {
+    /// Connects to `remote` at the start.
+    pub fn client(config: ClientConfig, remote: SocketAddr) -> Self {
+        Self {
+            connect: Some((config, remote)),
+            ..Self::default()
+        }
+    }
+
+    /// Accepts every client.
+    pub fn server() -> Self {
+        Self::default()
+    }
+
+    /// How the connection ended.
+    pub fn ended(&self) -> Option<&ConnectionError> {
+        self.events.iter().find_map(|(_, event)| match event {
+            Event::Lost(error) => Some(error),
+            _ => None,
+        })
+    }
+
+    /// Whether this event came.
+    pub fn saw(&self, wanted: &Event) -> bool {
+        self.events.iter().any(|(_, event)| event == wanted)
+    }
+}
+
+impl App for Manual {
+    fn on_start(&mut self, cx: &mut Context<'_>) {
+        if let Some((config, remote)) = self.connect.take() {
+            match cx.connect(config, remote, "localhost") {
+                Ok(handle) => self.handle = Some(handle),
+                Err(error) => panic!("cannot connect: {error}"),
+            }
+        }
+    }
+
+    fn on_incoming(&mut self, incoming: &Incoming) -> Admission {
+        self.knocks.push(incoming.is_validated());
+        self.admission.unwrap_or(Admission::Accept)
+    }
+
+    fn on_accepted(&mut self, _cx: &mut Context<'_>, connection: ConnectionHandle) {
+        self.handle = Some(connection);
+        self.accepted.push(connection);
+    }
+
+    fn on_event(&mut self, _cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        self.events.push((handle, event));
     }
 }

@@ -1,0 +1,294 @@
+//! Addresses that change. RFC 9000 s9.
+
+use std::{collections::BTreeSet, net::SocketAddr};
+
+use tautline_sim::{Datagram, Direction, Rebind};
+use tautline_testkit::trace::FrameTrace;
+use tautline_transport::{
+    config::PreferredAddresses,
+    connection::Event,
+    path::PathEvent,
+    units::{Dir, Ecn, PathId},
+};
+
+use crate::{
+    interop::challenged_paths,
+    kit::{MS, SECOND, Setup, calm, headers, read_all, wire},
+};
+
+#[test]
+fn port_rebinding_keeps_what_is_known() {
+    let mut net = Setup::new(1, wire(20, 20)).fetch(&[10_000_000]);
+    net.run_for(SECOND);
+    let window = |net: &crate::kit::Net<_, tautline_testkit::apps::PatternServer>| {
+        let (_, server) = net.server_host().connections().next().unwrap();
+        server.path_stats(PathId::ZERO).unwrap()
+    };
+    let before = window(&net);
+    net.world.rebind(net.client, Rebind::Port);
+    net.run_for(200 * MS);
+    let after = window(&net);
+    assert_ne!(before.four_tuple, after.four_tuple);
+    assert!(after.validated);
+    assert!(
+        after.congestion.window >= before.congestion.window / 2,
+        "{before:?} {after:?}"
+    );
+    net.finish(30 * SECOND);
+    assert_eq!(challenged_paths(&net), 2);
+}
+
+#[test]
+fn address_rebinding_starts_over() {
+    let mut net = Setup::new(2, wire(20, 20)).fetch(&[10_000_000]);
+    net.run_for(SECOND);
+    net.world.rebind(net.client, Rebind::AddressAndPort);
+    net.finish(30 * SECOND);
+    assert_eq!(challenged_paths(&net), 2);
+    let (_, server) = net.server_host().connections().next().map_or_else(
+        || (None, None),
+        |(handle, connection)| (Some(handle), Some(connection)),
+    );
+    assert!(server.is_none_or(|server| !server.is_handshaking()));
+}
+
+#[test]
+fn rebinding_during_the_handshake() {
+    // RFC 9000 s9: no migration before the handshake is confirmed; the client tries again from
+    // where it is and the connection comes up or ends, but never hangs.
+    for at in [5, 15, 25, 35] {
+        let mut net = Setup::new(at, calm()).fetch(&[1_000]);
+        net.run_for(at as u32 * MS);
+        net.world.rebind(net.client, Rebind::Port);
+        net.run_for(40 * SECOND);
+        let app = net.client_app();
+        assert!(app.is_done() || app.ended.is_some(), "{at} ms");
+    }
+}
+
+#[test]
+fn rebinding_every_second_under_loss() {
+    for seed in 0..4 {
+        let mut link = wire(10, 30);
+        link.forward.loss = tautline_sim::LossModel::uniform(0.02);
+        link.backward.loss = tautline_sim::LossModel::uniform(0.02);
+        // A client that only listens may be the last to learn that nobody reaches it any more.
+        let mut setup =
+            Setup::new(seed, link).client(|client| client.keep_alive_interval = Some(2 * SECOND));
+        setup.scenario.rebind = Some(tautline_sim::RebindSchedule {
+            kind: Rebind::AddressAndPort,
+            first: SECOND,
+            every: Some(SECOND),
+        });
+        let mut net = setup.fetch(&[5_000_000]);
+        let done = net.finish(120 * SECOND);
+        println!("{done:?}");
+    }
+}
+
+/// A quiet client behind a NAT that forgets: its next packet reopens the way.
+#[test]
+fn idle_then_rebound() {
+    let mut net = Setup::new(3, calm()).manual();
+    net.connect();
+    net.run_for(5 * SECOND);
+    net.world.rebind(net.client, Rebind::Port);
+    net.run_for(SECOND);
+    let id = net.on_client(|client, _| {
+        let id = client.open_stream(Dir::Bi).unwrap();
+        client.write(id, b"still here").unwrap();
+        client.finish(id).unwrap();
+        id
+    });
+    net.run_for(200 * MS);
+    let (data, end) = net.on_server(|server, _| {
+        assert_eq!(server.accept_stream(Dir::Bi), Some(id));
+        server.write(id, b"so am I").unwrap();
+        read_all(server, id)
+    });
+    assert_eq!((data.as_slice(), end), (&b"still here"[..], true));
+    net.run_for(200 * MS);
+    let (answer, _) = net.on_client(|client, _| read_all(client, id));
+    assert_eq!(answer, b"so am I");
+    assert_eq!(challenged_paths(&net), 2);
+    let moved = net.server_app().events.iter().any(|(_, event)| {
+        matches!(event, Event::Path(PathEvent::Validated { path, .. }) if *path == PathId::ZERO)
+    });
+    assert!(moved);
+}
+
+/// A client that changes its socket on purpose uses a fresh connection ID from the first packet.
+#[test]
+fn client_rebind() {
+    let mut net = Setup::new(4, calm()).manual();
+    net.connect();
+    let id = net.on_client(|client, _| {
+        let id = client.open_stream(Dir::Bi).unwrap();
+        client.write(id, &[7; 100_000]).unwrap();
+        id
+    });
+    net.run_for(10 * MS);
+    let new: SocketAddr = "10.0.0.1:50001".parse().unwrap();
+    net.on_client(|client, now| client.rebind(now, new));
+    net.on_client(|client, _| {
+        client.write(id, &[8; 100_000]).unwrap();
+        client.finish(id).unwrap();
+    });
+    net.run_for(SECOND);
+    let (data, end) = net.on_server(|server, _| read_all(server, id));
+    assert_eq!((data.len(), end), (200_000, true));
+    assert_eq!(net.server_connection().remote_address(), new);
+    let forward = net.tap.heard(Direction::Forward);
+    let ids = |from_new: bool| -> BTreeSet<Vec<u8>> {
+        forward
+            .iter()
+            .filter(|datagram| (datagram.src == new) == from_new)
+            .flat_map(|datagram| headers(&datagram.payload))
+            .map(|packet| packet.dcid)
+            .collect()
+    };
+    assert!(
+        ids(true).is_disjoint(&ids(false)),
+        "linkable: {:?}",
+        forward
+            .iter()
+            .map(|d| (d.time, d.src, headers(&d.payload)))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(challenged_paths(&net), 2);
+    // The client proves its own new path, too.
+    let asked = net.client_trace.with(0, |client| {
+        client
+            .frames_sent()
+            .any(|frame| matches!(frame, FrameTrace::PathChallenge(_)))
+    });
+    assert!(asked);
+}
+
+#[test]
+fn many_client_rebinds() {
+    let mut net = Setup::new(5, calm()).manual();
+    net.connect();
+    let id = net.on_client(|client, _| client.open_stream(Dir::Bi).unwrap());
+    for port in 50_001..50_040 {
+        let new = SocketAddr::from(([10, 0, 0, 1], port));
+        net.on_client(|client, now| {
+            client.rebind(now, new);
+            client.write(id, &[1; 1000]).unwrap();
+        });
+        net.run_for(300 * MS);
+        assert_eq!(net.server_connection().remote_address(), new);
+    }
+    let (data, _) = net.on_server(|server, _| read_all(server, id));
+    assert_eq!(data.len(), 39_000);
+}
+
+#[test]
+fn preferred_address_is_taken() {
+    let preferred: std::net::SocketAddrV4 = "10.0.0.9:8443".parse().unwrap();
+    let mut setup = Setup::new(6, calm());
+    setup.server_addresses.push(preferred.into());
+    setup.server.preferred_address = Some(PreferredAddresses {
+        v4: Some(preferred),
+        v6: None,
+    });
+    let mut net = setup.manual();
+    net.connect();
+    assert_eq!(
+        net.client_connection().remote_address(),
+        SocketAddr::from(preferred)
+    );
+    assert_eq!(
+        net.server_connection().local_address(),
+        SocketAddr::from(preferred)
+    );
+    assert_eq!(challenged_paths(&net), 2);
+}
+
+/// A preferred address that does not answer changes nothing.
+#[test]
+fn unreachable_preferred_address() {
+    let mut setup = Setup::new(7, calm());
+    setup.server.preferred_address = Some(PreferredAddresses {
+        v4: Some("10.9.9.9:1".parse().unwrap()),
+        v6: None,
+    });
+    let mut net = setup.fetch(&[3_000_000]);
+    net.finish(20 * SECOND);
+}
+
+/// An attacker who copies a packet from another address wins nothing: the old address answers, the
+/// new one does not, and the path goes back.
+#[test]
+fn copied_packet_from_elsewhere() {
+    let mut net = Setup::new(8, calm()).manual();
+    net.connect();
+    let id = net.on_client(|client, _| {
+        let id = client.open_stream(Dir::Bi).unwrap();
+        client.write(id, b"one").unwrap();
+        id
+    });
+    // The attacker's copy overtakes the original.
+    let original = net.tap.heard(Direction::Forward).last().cloned();
+    net.run_for(MS);
+    let newest = net.tap.heard(Direction::Forward).last().cloned();
+    assert_ne!(original, newest);
+    let attacker: SocketAddr = "10.6.6.6:666".parse().unwrap();
+    net.world.inject(Datagram {
+        src: attacker,
+        dst: newest.as_ref().unwrap().dst,
+        ecn: Ecn::NotEct,
+        payload: newest.unwrap().payload,
+    });
+    net.run_for(MS);
+    assert_eq!(net.server_connection().remote_address(), attacker);
+    // The client goes on; its next packet is newer.
+    net.run_for(50 * MS);
+    net.on_client(|client, _| client.write(id, b"two").unwrap());
+    net.run_for(10 * SECOND);
+    assert_eq!(
+        net.server_connection().remote_address(),
+        crate::kit::Setup::new(8, calm()).client_address
+    );
+    net.on_client(|client, _| client.write(id, b"three").unwrap());
+    net.run_for(SECOND);
+    let (data, _) = net.on_server(|server, _| read_all(server, id));
+    assert_eq!(data, b"onetwothree");
+}
+
+/// Before it has answered, an address gets no more than three times what came from it.
+#[test]
+fn unvalidated_address_gets_little() {
+    let mut net = Setup::new(9, calm()).manual();
+    net.connect();
+    let id = net.on_server(|server, _| {
+        let id = server.open_stream(Dir::Uni).unwrap();
+        while server.write(id, &[9; 100_000]).unwrap() > 0 {}
+        id
+    });
+    let _ = id;
+    net.run_for(60 * MS);
+    let newest = net.tap.heard(Direction::Forward).last().cloned().unwrap();
+    let copy = newest.payload.clone();
+    let victim: SocketAddr = "10.6.6.6:666".parse().unwrap();
+    // Cut the client off, so that the copy is the newest packet.
+    net.world.set_link_up(net.link, false);
+    net.run_for(20 * MS);
+    let sent_before = net.server_connection().stats().bytes_sent;
+    net.world.inject(Datagram {
+        src: victim,
+        dst: newest.dst,
+        ecn: Ecn::NotEct,
+        payload: copy.clone(),
+    });
+    net.run_for(5 * SECOND);
+    let _ = sent_before;
+    let to_victim: usize = net
+        .tap
+        .heard(Direction::Backward)
+        .iter()
+        .filter(|datagram| datagram.dst == victim)
+        .map(|datagram| datagram.payload.len())
+        .sum();
+    assert!(to_victim <= 3 * copy.len(), "{to_victim}");
+}
