@@ -7,6 +7,13 @@
 //! Start at [`Endpoint`] (one per socket) and [`Connection`] (one per peer); the repository's
 //! `ARCHITECTURE.md` follows a datagram in and out.
 
+#![forbid(unsafe_code)]
+// Nothing that bytes, time or API order can do may panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+)]
+
 pub mod ack;
 pub mod config;
 pub mod congestion;

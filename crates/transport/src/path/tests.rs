@@ -231,7 +231,7 @@ impl Wire {
         let server_cid = ConnectionId::new(&[0x53; 8]).expect("an ID");
         let (client_addr, server_addr) = (address(1, 2000), address(2, 1443));
         let now = self.now;
-        let mut open = |connection: &mut Connection, local, remote, local_cid, remote_cid| {
+        let open = |connection: &mut Connection, local, remote, local_cid, remote_cid| {
             let four_tuple = FourTuple { local, remote };
             let config = Arc::new(TransportConfig::default());
             let mut rng = Rng::from_u64(3);

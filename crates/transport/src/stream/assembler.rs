@@ -61,6 +61,7 @@ impl Assembler {
     }
 
     /// Whether a read would give bytes.
+    #[cfg(test)]
     pub(crate) fn is_readable(&self) -> bool {
         if self.is_unordered() {
             self.buffered > 0

@@ -145,6 +145,7 @@ impl Block {
     }
 
     /// Bytes of memory held, the block itself included.
+    #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         let pending = if self.pending.is_some() {
             size_of::<Bits>()

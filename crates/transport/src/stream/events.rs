@@ -1,5 +1,7 @@
 //! Events that wait for the application.
 
+#![allow(clippy::indexing_slicing, reason = "arrays of two, indexed by direction")]
+
 use std::collections::VecDeque;
 
 use super::types::StreamEvent;

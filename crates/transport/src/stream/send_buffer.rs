@@ -70,6 +70,7 @@ impl SendBuffer {
     }
 
     /// Everything below is acknowledged.
+    #[cfg(test)]
     pub(crate) fn base(&self) -> u64 {
         self.base
     }

@@ -20,6 +20,7 @@ use crate::{
 /// Destination Connection ID. RFC 9001 s5.2, RFC 9369 s3.3.1.
 ///
 /// Only v1 and v2 exist; any other version gets v1's keys (callers check the version first).
+#[allow(clippy::expect_used, reason = "a constant that no peer chooses")]
 pub fn initial_keys(version: Version, dcid: &ConnectionId, side: Side) -> Keys {
     let side = match side {
         Side::Client => rustls::Side::Client,

@@ -153,6 +153,7 @@ rows! {
 }
 
 /// Rows by type, for types below 64.
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
 static ONE_BYTE: [Option<&FrameRow>; 64] = {
     let mut table: [Option<&FrameRow>; 64] = [None; 64];
     let mut i = 0;
