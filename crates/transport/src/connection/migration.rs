@@ -52,24 +52,35 @@ impl Connection {
         };
         let from = path.network.four_tuple();
         let pto = Self::pto(path);
-        let mut network = match path.previous.take() {
+        // What came from a known address was credited on arrival; a new one starts with this much.
+        let mut probed = false;
+        let (mut network, fallback) = match path.previous.take() {
             // Back to where we came from: what was proven stays proven.
-            Some(previous) if previous.four_tuple().matches(&to) => previous,
-            _ => path
-                .probe
-                .take_if(|probe| probe.four_tuple().matches(&to))
-                .unwrap_or_else(|| NetworkPath::new(to)),
+            Some(previous) if previous.four_tuple().matches(&to) => (previous, None),
+            previous => {
+                let probe = path.probe.take_if(|probe| probe.four_tuple().matches(&to));
+                probed = probe.is_some();
+                let network = probe.unwrap_or_else(|| {
+                    let mut network = NetworkPath::new(to);
+                    network.amplification.on_received(received);
+                    network
+                });
+                (network, previous)
+            }
         };
-        network.amplification.on_received(received);
-        if !network.is_validated() {
+        if !network.is_validated() && !network.is_validating() {
             network.start_validation(now, pto);
         }
         let mut old = std::mem::replace(&mut path.network, network);
-        if old.is_validated() {
+        path.previous = if old.is_validated() {
             // An attacker may have copied a packet: ask the old address too. RFC 9000 s9.3.3.
             old.start_validation(now, pto);
-            path.previous = Some(old);
-        }
+            Some(old)
+        } else {
+            // The last proven address stays the one to fall back to, however many unproven ones
+            // follow each other. RFC 9000 s9.3.2.
+            fallback
+        };
         if from.remote.ip() != to.remote.ip() || from.local.ip() != to.local.ip() {
             // Another address is another path; only a changed port keeps what is known.
             // RFC 9000 s9.4.
@@ -78,7 +89,12 @@ impl Connection {
             path.recovery.on_mtu(path.mtu.current());
         }
         path.spin.reset();
-        if path.remote_cids.rotate() {
+        let renamed = if probed {
+            path.remote_cids.adopt_probe()
+        } else {
+            path.remote_cids.rotate()
+        };
+        if renamed {
             self.announce_reset_token(id);
         }
         self.outbox
@@ -122,6 +138,7 @@ impl Connection {
                     // The client may move there: prove the address while it asks. RFC 9000 s9.1.
                     probe.start_validation(received.now, pto);
                 }
+                path.remote_cids.drop_probe();
                 path.probe = Some(probe);
                 accepted
             }
@@ -223,7 +240,8 @@ impl Connection {
         let Some(remote) = remote else {
             return;
         };
-        if remote == current.remote || !path.remote_cids.has_spare() {
+        let unusable = remote.port() == 0 || remote.ip().is_unspecified();
+        if unusable || remote == current.remote || !path.remote_cids.has_spare() {
             return;
         }
         let mut probe = NetworkPath::new(FourTuple {
@@ -238,9 +256,15 @@ impl Connection {
     /// The local address changed (another network, a rebound socket): go on from `local`.
     ///
     /// Uses a fresh connection ID where the peer gave one, validates the path anew and starts
-    /// congestion control over. RFC 9000 s9.2.
+    /// congestion control over. RFC 9000 s9.2. A connection whose peer forbids to move
+    /// (disable_active_migration) is lost with its address.
     pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
         if self.is_closed() {
+            return;
+        }
+        if !self.peer_lets_us_move() {
+            let error = ConnectionError::NoViablePath("the peer does not allow migration");
+            self.die(now, error);
             return;
         }
         let ids: Vec<PathId> = self.paths.iter().map(|path| path.id).collect();
@@ -262,6 +286,8 @@ impl Connection {
             }
             path.network = network;
             path.previous = None;
+            path.probe = None;
+            path.remote_cids.drop_probe();
             path.recovery.reset_for_new_network_path(now);
             path.mtu.reset();
             path.recovery.on_mtu(path.mtu.current());
@@ -273,6 +299,15 @@ impl Connection {
             self.observer
                 .emit(now, || observe::Event::PathMigrated { path: id, from, to });
         }
+    }
+
+    /// Whether we may send from another address than the handshake's. RFC 9000 s9.
+    fn peer_lets_us_move(&self) -> bool {
+        let remote = self.remote_address();
+        let at_preferred = self.peer.preferred_address.as_ref().is_some_and(|to| {
+            to.v4.map(SocketAddr::V4) == Some(remote) || to.v6.map(SocketAddr::V6) == Some(remote)
+        });
+        !self.peer.disable_active_migration || at_preferred
     }
 
     pub(crate) fn on_new_connection_id(
@@ -356,7 +391,8 @@ impl Connection {
         if path.network.on_timeout(now).is_err() {
             let to = path.network.four_tuple();
             let back = path.previous.take().filter(NetworkPath::is_validated);
-            let alone = back.is_none();
+            // An address proven before, to which the peer returned, may stay though it is silent.
+            let alone = back.is_none() && !path.network.is_validated();
             if let Some(previous) = back {
                 path.network = previous;
                 path.recovery.reset_for_new_network_path(now);

@@ -27,7 +27,7 @@ impl Connection {
             return None;
         }
         let path = self.paths.get_mut(id)?;
-        if !path.network.is_validated() || path.network.is_validating() {
+        if !path.may_probe_mtu() {
             return None;
         }
         let size = path.mtu.probe_size(now)?;

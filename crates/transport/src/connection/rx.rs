@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Connection, lifecycle::State};
+use super::{Connection, lifecycle::State, tx::MIN_INITIAL_DATAGRAM};
 use crate::{
     endpoint::DatagramMeta,
     error::{ConnectionError, TransportError},
@@ -16,7 +16,7 @@ use crate::{
     units::{Ecn, FourTuple, PathId},
     wire::{
         ConnectionId, Frame, Header, PacketTypes, Reader, ResetToken, Version,
-        decode_packet_number, parse_header,
+        decode_packet_number, has_fixed_bit, parse_header,
     },
 };
 
@@ -130,10 +130,15 @@ impl Connection {
                     version,
                     dcid,
                     scid,
+                    token,
                     pn_offset,
                     packet_len,
-                    ..
                 }) => {
+                    if self.side.is_client() && !token.is_empty() {
+                        // RFC 9000 s17.2.2: only clients send tokens.
+                        self.drop_packet(now, "token in a server's Initial");
+                        return;
+                    }
                     let scid = Some(scid);
                     let level = Level::Initial;
                     (
@@ -313,6 +318,9 @@ impl Connection {
         if let Err(unopened) = self.check_long_header(&protected) {
             return Err(Unopened::Drop(unopened));
         }
+        if let Err(unopened) = self.check_envelope(&protected, &packet, datagram_bytes) {
+            return Err(Unopened::Drop(unopened));
+        }
         let packet_bytes = packet.len();
         let opened = match self.open(now, path, &protected, &mut packet) {
             Ok(opened) => opened,
@@ -371,6 +379,28 @@ impl Connection {
             .iter()
             .find(|path| path.local_cids.contains(dcid))
             .map(|path| path.id)
+    }
+
+    /// What can be said against a packet by its first byte and its datagram.
+    fn check_envelope(
+        &self,
+        protected: &Protected,
+        packet: &[u8],
+        datagram_bytes: usize,
+    ) -> Result<(), &'static str> {
+        // Unset, the QUIC bit is understood only by those who said so. RFC 9287 s3.
+        if !self.config.grease && !packet.first().is_some_and(|first| has_fixed_bit(*first)) {
+            return Err("QUIC bit not set");
+        }
+        match protected.level {
+            // RFC 9000 s14.1: whoever expects an answer to an Initial has paid for it.
+            Level::Initial if self.side.is_server() && datagram_bytes < MIN_INITIAL_DATAGRAM => {
+                Err("Initial in a small datagram")
+            }
+            // Our own early data, sent back to us.
+            Level::ZeroRtt if self.side.is_client() => Err("0-RTT packet from a server"),
+            _ => Ok(()),
+        }
     }
 
     /// The peer's connection ID and version must stay what they were.

@@ -12,9 +12,8 @@ use super::{
 use crate::{
     endpoint::Transmit,
     error::Code,
-    observe,
     packet::PacketWriter,
-    path::{MIN_DATAGRAM, PathSet},
+    path::{MIN_DATAGRAM, NetworkPath, PathSet},
     space::{PacketNumberSpace, SpaceKind},
     time::Instant,
     tls::Level,
@@ -108,17 +107,15 @@ impl Connection {
     fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
-        let network = [&mut path.previous, &mut path.probe]
-            .into_iter()
-            .flatten()
-            .find(|network| {
-                network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM
-            })?;
-        // A client on a second network path must not be linkable. RFC 9000 s9.5.
-        let dcid = if self.side.is_client() {
-            path.remote_cids.probe().cid
-        } else {
-            path.remote_cids.active().cid
+        let ready = |network: &NetworkPath| {
+            network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM
+        };
+        // Who moves, or lets move, must not be linkable by the connection ID. RFC 9000 s9.5. The
+        // address left behind already knows who we are.
+        let (network, dcid) = match (&mut path.previous, &mut path.probe) {
+            (Some(previous), _) if ready(previous) => (previous, path.remote_cids.active().cid),
+            (_, Some(probe)) if ready(probe) => (probe, path.remote_cids.probe().cid),
+            _ => return None,
         };
         let four_tuple = network.four_tuple();
         let budget = usize::try_from(network.amplification.budget()).unwrap_or(usize::MAX);
@@ -183,7 +180,12 @@ impl Connection {
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         path.pacing_until = None;
-        let mtu = usize::from(path.mtu.current());
+        let mut mtu = usize::from(path.mtu.current());
+        if path.pending.probes > 0 && path.recovery.pto_count() > 1 {
+            // Silence may mean that the path has shrunk: probes of a size that every path takes
+            // bring the ACK that tells. RFC 8899 s4.3
+            mtu = mtu.min(MIN_INITIAL_DATAGRAM);
+        }
         let four_tuple = path.network.four_tuple();
         let ecn = if self.config.ecn {
             path.recovery.ecn_mark()
@@ -251,16 +253,18 @@ impl Connection {
         if budget < MIN_DATAGRAM {
             return Permit::Blocked;
         }
+        // An answer to the peer's challenge waits for the window, else the peer could open it at
+        // will. RFC 9000 s8.2.2.
         let probing = path.pending.probes > 0
             || self.handshake_probes.iter().any(|probes| *probes > 0)
-            || path.network.wants_packet(now);
+            || path.network.challenge_due(now);
         if probing && id == PathId::ZERO || path.pending.probes > 0 {
             return Permit::Full;
         }
         if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
             return self.permit_for_handshake(id, mtu);
         }
-        if self.config.pacing && !batching {
+        if self.config.pacing && !batching && !path.network.wants_packet(now) {
             if let Some(at) = path.recovery.next_send_time(now, mtu as u64) {
                 path.pacing_until = Some(at);
                 return Permit::AcksOnly;

@@ -360,7 +360,7 @@ impl RemoteCids {
     /// the same until [`Self::adopt_probe`] or [`Self::drop_probe`]. Without a spare, the active
     /// one has to do.
     pub fn probe(&mut self) -> RemoteCid {
-        if self.probe.is_none() {
+        if self.probe.is_none() && self.may_rotate() {
             self.probe = self.spare.pop_front();
         }
         self.probe.unwrap_or(self.active)
@@ -385,11 +385,12 @@ impl RemoteCids {
         }
     }
 
-    /// Whether `token` is the reset token of the ID in use or of a spare one (any of which may
-    /// have been sent to).
+    /// Whether `token` is the reset token of an ID that is in use. Tokens of IDs never used, or
+    /// retired, mean nothing. RFC 9000 s10.3.1.
     pub fn is_reset_token(&self, token: &ResetToken) -> bool {
-        self.known()
-            .any(|known| known.token.as_ref() == Some(token))
+        std::iter::once(&self.active)
+            .chain(&self.probe)
+            .any(|used| used.token.as_ref() == Some(token))
     }
 
     /// A retirement that must be announced.

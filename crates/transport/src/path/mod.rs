@@ -153,7 +153,7 @@ impl Path {
             previous: None,
             probe: None,
             local_cids: LocalCids::new(),
-            remote_cids: RemoteCids::new(remote_cid, config.active_connection_id_limit),
+            remote_cids: RemoteCids::new(remote_cid, config.active_connection_id_limit.max(2)),
             mtu,
             pending: PathPending::default(),
             last_received: None,
@@ -186,6 +186,11 @@ impl Path {
         .any(|network| network.four_tuple().remote == remote)
     }
 
+    /// Whether MTU probes make sense: not while the address itself is in question.
+    pub(crate) fn may_probe_mtu(&self) -> bool {
+        self.network.is_validated() && !self.network.is_validating()
+    }
+
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
         let networks = [
@@ -197,7 +202,7 @@ impl Path {
             .into_iter()
             .flatten()
             .filter_map(|network| network.validation_timer())
-            .chain(self.mtu.timer())
+            .chain(self.mtu.timer().filter(|_| self.may_probe_mtu()))
             .min()
     }
 }

@@ -63,10 +63,17 @@ impl MtuDiscovery {
         self.current
     }
 
+    /// The peer takes no more than this (max_udp_payload_size). True if that shrinks datagrams.
+    pub(crate) fn limit_to(&mut self, peer_limit: u64) -> bool {
+        self.limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(BASE);
+        let shrinks = self.limit < self.current;
+        self.current = self.current.min(self.limit);
+        shrinks
+    }
+
     /// The handshake is done and the peer's limit known: searching may begin.
     pub(crate) fn start(&mut self, peer_limit: u64) {
-        self.limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(BASE);
-        self.current = self.current.min(self.limit);
+        self.limit_to(peer_limit);
         self.enabled = self.config.discovery;
         self.begin_search();
     }
