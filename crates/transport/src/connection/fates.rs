@@ -2,7 +2,6 @@
 
 use super::{Connection, handshake::CryptoStreams};
 use crate::{
-    datagram::DatagramQueue,
     observe::{self, Observer},
     packet::Token,
     path::MtuDiscovery,
@@ -18,7 +17,6 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) now: Instant,
     pub(crate) path: PathId,
     pub(crate) streams: &'a mut StreamSet,
-    pub(crate) datagrams: &'a mut DatagramQueue,
     pub(crate) crypto: &'a mut CryptoStreams,
     pub(crate) mtu: &'a mut MtuDiscovery,
     /// Lost tokens of rooms that are borrowed at the moment.

@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// The longest max_ack_delay that may be announced. RFC 9000 s18.2.
+const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
+
 /// CRYPTO streams by space.
 #[derive(Debug, Default)]
 pub(crate) struct CryptoStreams {
@@ -129,7 +132,7 @@ impl Connection {
         let mut params = TransportParameters::default();
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         params.max_idle_timeout_ms = config.max_idle_timeout.map_or(0, millis);
-        params.max_udp_payload_size = u64::from(self.endpoint.max_udp_payload_bytes);
+        params.max_udp_payload_size = u64::from(self.endpoint.max_udp_payload_bytes.max(1200));
         params.initial_max_data = config.connection_receive_window.initial;
         let stream_window = config.stream_receive_window.initial;
         params.initial_max_stream_data_bidi_local = stream_window;
@@ -137,7 +140,7 @@ impl Connection {
         params.initial_max_stream_data_uni = stream_window;
         params.initial_max_streams_bidi = config.max_concurrent_bidi_streams;
         params.initial_max_streams_uni = config.max_concurrent_uni_streams;
-        params.max_ack_delay_ms = millis(config.max_ack_delay);
+        params.max_ack_delay_ms = millis(config.max_ack_delay).min(MAX_ACK_DELAY_MS);
         params.disable_active_migration = !config.migration;
         params.active_connection_id_limit = config.active_connection_id_limit.max(2);
         params.initial_source_connection_id = Some(self.handshake.local_cid);
@@ -449,8 +452,10 @@ impl Connection {
 
     /// Guards against a version downgrade. RFC 9368 s4.
     fn check_server_version(&self, params: &TransportParameters) -> Result<(), TransportError> {
-        let changed = self.handshake.version != self.handshake.first_version
-            || self.handshake.after_negotiation;
+        let upgraded = self.handshake.version != self.handshake.first_version;
+        // Servers older than RFC 9368 know v1 alone and do not say so; s8 lets that pass.
+        let legacy = self.handshake.version == Version::V1;
+        let changed = upgraded || self.handshake.after_negotiation && !legacy;
         let Some(information) = &params.version_information else {
             return if changed {
                 Err(TransportError::version_negotiation(
@@ -488,6 +493,7 @@ impl Connection {
         self.datagrams
             .set_peer_limit(params.max_datagram_frame_size);
         self.peer.active_connection_id_limit = params.active_connection_id_limit;
+        self.peer.max_datagram_frame_size = params.max_datagram_frame_size;
     }
 
     fn apply_peer_parameters(
@@ -503,7 +509,10 @@ impl Connection {
                 .as_ref()
                 .and_then(|s| s.early_data_accepted())
                 != Some(false);
-        if zero_rtt_in_use && !self.streams.limits_cover(&peer_limits(&params)) {
+        let lowered = !self.streams.limits_cover(&peer_limits(&params))
+            || params.active_connection_id_limit < self.peer.active_connection_id_limit
+            || params.max_datagram_frame_size < self.peer.max_datagram_frame_size;
+        if zero_rtt_in_use && lowered {
             // RFC 9000 s7.4.1: a server that accepts 0-RTT must not lower the limits.
             return Err(TransportError::protocol_violation(
                 "0-RTT accepted with lower limits",
@@ -521,6 +530,11 @@ impl Connection {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
         };
+        if let Some(path) = self.paths.get_mut(PathId::ZERO)
+            && path.mtu.limit_to(params.max_udp_payload_size)
+        {
+            path.recovery.on_mtu(path.mtu.current());
+        }
         let remote = self.remote_address();
         if let (Some(token), Some(path)) = (
             params.stateless_reset_token,
