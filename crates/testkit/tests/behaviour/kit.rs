@@ -58,6 +58,8 @@ pub struct Setup {
     pub server_addresses: Vec<SocketAddr>,
     pub tune_client: Box<dyn FnOnce(&mut ClientConfig)>,
     pub tune_server: Box<dyn FnOnce(&mut ServerConfig)>,
+    /// Whether to keep traces of packets and of the link.
+    pub traced: bool,
 }
 
 impl Setup {
@@ -86,7 +88,14 @@ impl Setup {
             server_addresses: vec![server_address()],
             tune_client: Box::new(|_| {}),
             tune_server: Box::new(|_| {}),
+            traced: true,
         }
+    }
+
+    /// Keeps no traces: for long transfers.
+    pub fn quiet(mut self) -> Self {
+        self.traced = false;
+        self
     }
 
     /// Packets in clear.
@@ -120,8 +129,10 @@ impl Setup {
     ) -> Net<C, S> {
         let mut world = World::new(self.seed);
         let (client_trace, server_trace) = (Trace::new(), Trace::new());
-        self.client.observer = client_trace.observer();
-        self.server.observer = server_trace.observer();
+        if self.traced {
+            self.client.observer = client_trace.observer();
+            self.server.observer = server_trace.observer();
+        }
 
         let mut server_config = ServerConfig::new(self.server_tls);
         server_config.transport = Arc::new(self.server);
@@ -144,7 +155,11 @@ impl Setup {
         let client = world.add_host(self.client_address, Box::new(client));
         let server = world.add_host(self.server_addresses, Box::new(server));
         let link = self.scenario.install(&mut world, client, server);
-        let tap = Tap::new(&mut world, link);
+        let tap = if self.traced {
+            Tap::new(&mut world, link)
+        } else {
+            Tap::default()
+        };
         Net {
             world,
             client,
@@ -283,6 +298,13 @@ impl<C: App, S: App> Net<C, S> {
 }
 
 impl Net<PatternClient, PatternServer> {
+    /// The client does not close when everything was fetched.
+    pub fn client_stays(&mut self) {
+        let client = self.client;
+        let host = self.world.node_mut::<QuicHost<PatternClient>>(client);
+        host.app_mut().close_when_done = false;
+    }
+
     /// Runs until everything was fetched, and a little more; fails if something goes wrong.
     pub fn finish(&mut self, limit: Duration) -> Instant {
         let over = self.run_while(limit, |net| {

@@ -3,7 +3,13 @@
 
 mod kit;
 
+mod datagrams;
+mod determinism;
 mod handshake;
 mod interop;
+mod keys;
+mod lifecycle;
 mod migration;
+mod network;
+mod streams;
 mod versions;

@@ -1,0 +1,211 @@
+//! What the network does to datagrams: marks, sizes, delays.
+
+use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Verdict, rule};
+use tautline_testkit::trace::FrameTrace;
+use tautline_transport::{
+    ack,
+    observe::EcnPhase,
+    units::{Ecn, PathId},
+};
+
+use crate::kit::{Kind, MS, SECOND, Setup, calm, headers, wire};
+
+#[test]
+fn ecn_marks_slow_the_sender_without_loss() {
+    let mut link = wire(10, 20);
+    link.backward.ecn_threshold = Some(QueueSize::Bytes(15_000));
+    link.backward.queue = QueueSize::Bytes(200_000);
+    let mut net = Setup::new(1, link).fetch(&[5_000_000]);
+    let done = net.finish(20 * SECOND).since_origin();
+    let stats = net.world.link_stats(net.link, Direction::Backward);
+    assert_eq!(stats.dropped.total(), 0, "{stats:?}");
+    let (lost, marked) = (
+        net.server_trace.with(0, |server| server.lost),
+        net.client_trace.with(0, |client| {
+            client.received.iter().filter(|p| p.ecn == Ecn::Ce).count()
+        }),
+    );
+    assert_eq!(lost, 0);
+    assert!(marked > 3, "{marked}");
+    // The queue stayed short, so that marks were heeded, and the link busy.
+    assert!(done < 6 * SECOND, "{done:?}");
+    println!("{done:?}, {marked} marks");
+}
+
+/// A network that clears marks: validation fails, sending goes on without.
+#[test]
+fn bleached_marks() {
+    let mut net = Setup::new(2, calm()).fetch(&[3_000_000]);
+    net.world.add_rule(
+        net.link,
+        Direction::Backward,
+        rule::apply_when(Verdict::SetEcn(Ecn::NotEct), |_| true),
+    );
+    net.finish(10 * SECOND);
+    let heard = net.tap.heard(Direction::Backward);
+    assert_eq!(heard[0].ecn, Ecn::Ect0);
+    assert!(
+        heard[heard.len() / 2..]
+            .iter()
+            .all(|d| d.ecn == Ecn::NotEct)
+    );
+    // The other direction is fine.
+    let forward = net.tap.heard(Direction::Forward);
+    assert!(
+        forward[forward.len() / 2..]
+            .iter()
+            .all(|d| d.ecn == Ecn::Ect0)
+    );
+}
+
+/// A network that drops what is marked: the connection comes up all the same.
+#[test]
+fn marked_packets_vanish() {
+    let mut net = Setup::new(3, calm()).fetch(&[100_000]);
+    for direction in Direction::BOTH {
+        net.world.add_rule(
+            net.link,
+            direction,
+            rule::drop_when(|packet: &PacketView<'_>| packet.ecn != Ecn::NotEct),
+        );
+    }
+    let done = net.finish(60 * SECOND);
+    println!("{done:?}");
+}
+
+/// A network that marks everything CE.
+#[test]
+fn everything_marked() {
+    let mut net = Setup::new(4, calm()).fetch(&[300_000]);
+    for direction in Direction::BOTH {
+        net.world.add_rule(
+            net.link,
+            direction,
+            rule::apply_when(Verdict::SetEcn(Ecn::Ce), |_| true),
+        );
+    }
+    net.finish(60 * SECOND);
+}
+
+fn mtu_over(seed: u64, ip_mtu: u16) -> u16 {
+    let mut link = calm();
+    link.forward.mtu = ip_mtu;
+    link.backward.mtu = ip_mtu;
+    let mut net = Setup::new(seed, link).fetch(&[2_000_000]);
+    net.client_stays();
+    net.finish(20 * SECOND);
+    net.run_for(10 * SECOND);
+    let (_, server) = net.server_host().connections().next().expect("alive");
+    server.path_stats(PathId::ZERO).unwrap().mtu
+}
+
+#[test]
+fn mtu_discovery() {
+    assert_eq!(mtu_over(5, 1500), 1452);
+    let found = mtu_over(6, 1280);
+    assert!((1230..=1252).contains(&found), "{found}");
+    let found = mtu_over(7, 1400);
+    assert!((1350..=1372).contains(&found), "{found}");
+    assert_eq!(mtu_over(8, 1228), 1200);
+}
+
+#[test]
+fn mtu_black_hole() {
+    let mut net = Setup::new(9, wire(20, 20)).fetch(&[10_000_000]);
+    net.run_for(SECOND);
+    // The path shrinks in the middle of a transfer, without a word.
+    for direction in Direction::BOTH {
+        let mut config = net.world.direction_config(net.link, direction).clone();
+        config.mtu = 1280;
+        net.world
+            .set_direction(net.link, direction, config)
+            .unwrap();
+    }
+    let done = net.finish(60 * SECOND);
+    println!("{done:?}");
+    assert!(done.since_origin() < 20 * SECOND, "{done:?}");
+}
+
+fn acks_sent(policy: &str) -> (usize, usize, usize) {
+    let mut net = Setup::new(10, wire(50, 30))
+        .server(|server| server.ack_policy = ack::registry::by_name(policy).unwrap())
+        .fetch(&[10_000_000]);
+    net.finish(20 * SECOND);
+    let requests = net.server_trace.with(0, |server| {
+        server
+            .frames_sent()
+            .filter(|f| matches!(f, FrameTrace::AckFrequency { .. }))
+            .count()
+    });
+    let acks = net.client_trace.with(0, |client| {
+        client
+            .frames_sent()
+            .filter(|f| matches!(f, FrameTrace::Ack { .. }))
+            .count()
+    });
+    let data = net.client_trace.with(0, |client| client.received.len());
+    (requests, acks, data)
+}
+
+#[test]
+fn ack_frequency() {
+    let (requests, acks, data) = acks_sent("standard");
+    assert_eq!(requests, 0);
+    assert!(acks * 3 > data, "{acks} ACKs for {data} packets");
+    let (requests, fewer, data) = acks_sent("frequency");
+    assert!(requests > 0);
+    assert!(
+        fewer * 3 < acks,
+        "{fewer} ACKs for {data} packets, {acks} before"
+    );
+}
+
+/// Edges of the spin bit in one direction, and the time they span.
+fn spin_edges(enabled: bool, seed: u64) -> usize {
+    let mut net = Setup::new(seed, wire(20, 50))
+        .both(|config| config.spin_bit = enabled)
+        .fetch(&[4_000_000]);
+    net.finish(30 * SECOND);
+    let bits: Vec<bool> = net
+        .tap
+        .heard(Direction::Backward)
+        .iter()
+        .filter(|datagram| headers(&datagram.payload)[0].kind == Kind::Short)
+        .map(|datagram| datagram.payload[0] & 0x20 != 0)
+        .collect();
+    bits.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+#[test]
+fn spin_bit() {
+    assert_eq!(spin_edges(false, 11), 0);
+    // One edge per round trip of 100 ms and queueing; about 2 s in all. One connection in 16 does
+    // not spin.
+    let edges: Vec<usize> = (0..3).map(|seed| spin_edges(true, seed)).collect();
+    let best = *edges.iter().max().unwrap();
+    assert!((8..40).contains(&best), "{edges:?}");
+}
+
+/// Jitter that reorders is learned: after a while hardly anything is declared lost.
+#[test]
+fn reordering_is_learned() {
+    let mut link = wire(20, 30);
+    link.backward.jitter = Some(tautline_sim::Jitter::reorder(4 * MS));
+    let mut net = Setup::new(12, link).fetch(&[10_000_000]);
+    let done = net.finish(60 * SECOND);
+    let (lost, sent) = net
+        .server_trace
+        .with(0, |server| (server.lost, server.sent.len() as u64));
+    println!("{lost} of {sent} lost, {done:?}");
+    assert!(lost * 20 < sent, "{lost} of {sent}");
+}
+
+#[test]
+fn corrupted_packets_are_dropped() {
+    let mut link = calm();
+    link.forward.corruption = LossModel::uniform(0.1);
+    link.backward.corruption = LossModel::uniform(0.1);
+    let mut net = Setup::new(13, link).fetch(&[500_000]);
+    net.finish(60 * SECOND);
+    let _ = EcnPhase::Testing;
+}
