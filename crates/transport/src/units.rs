@@ -134,7 +134,11 @@ impl StreamId {
 
     /// Who opened the stream.
     pub const fn initiator(self) -> Side {
-        if self.0 & 1 == 0 { Side::Client } else { Side::Server }
+        if self.0 & 1 == 0 {
+            Side::Client
+        } else {
+            Side::Server
+        }
     }
 
     /// The stream's direction.
@@ -156,7 +160,11 @@ impl fmt::Debug for StreamId {
 
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = if self.initiator().is_client() { "client" } else { "server" };
+        let who = if self.initiator().is_client() {
+            "client"
+        } else {
+            "server"
+        };
         let dir = if self.dir() == Dir::Bi { "bidi" } else { "uni" };
         write!(f, "{who} {dir} stream {}", self.index())
     }

@@ -28,7 +28,10 @@ pub struct WindowConfig {
 impl WindowConfig {
     /// A window that does not grow.
     pub const fn fixed(bytes: u64) -> Self {
-        Self { initial: bytes, max: bytes }
+        Self {
+            initial: bytes,
+            max: bytes,
+        }
     }
 }
 
@@ -47,7 +50,12 @@ pub struct MtuConfig {
 
 impl Default for MtuConfig {
     fn default() -> Self {
-        Self { initial: 1200, upper_bound: 1452, discovery: true, raise_interval: Duration::from_secs(600) }
+        Self {
+            initial: 1200,
+            upper_bound: 1452,
+            discovery: true,
+            raise_interval: Duration::from_secs(600),
+        }
     }
 }
 
@@ -190,8 +198,14 @@ impl Default for TransportConfig {
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive_interval: None,
             handshake_timeout: Duration::from_secs(30),
-            stream_receive_window: WindowConfig { initial: 256 * 1024, max: 16 << 20 },
-            connection_receive_window: WindowConfig { initial: 1 << 20, max: 64 << 20 },
+            stream_receive_window: WindowConfig {
+                initial: 256 * 1024,
+                max: 16 << 20,
+            },
+            connection_receive_window: WindowConfig {
+                initial: 1 << 20,
+                max: 64 << 20,
+            },
             send_buffer_bytes: 16 << 20,
             max_concurrent_bidi_streams: 100,
             max_concurrent_uni_streams: 100,

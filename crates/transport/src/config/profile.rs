@@ -30,8 +30,14 @@ impl Profile {
         match self {
             Self::Web => {}
             Self::Bulk => {
-                config.stream_receive_window = WindowConfig { initial: 2 << 20, max: 64 << 20 };
-                config.connection_receive_window = WindowConfig { initial: 4 << 20, max: 128 << 20 };
+                config.stream_receive_window = WindowConfig {
+                    initial: 2 << 20,
+                    max: 64 << 20,
+                };
+                config.connection_receive_window = WindowConfig {
+                    initial: 4 << 20,
+                    max: 128 << 20,
+                };
                 config.send_buffer_bytes = 64 << 20;
             }
             Self::Realtime => {
@@ -49,12 +55,19 @@ impl Profile {
                 config.limits.sent_packets = 4_096;
             }
             Self::Satellite => {
-                config.stream_receive_window = WindowConfig { initial: 4 << 20, max: 64 << 20 };
-                config.connection_receive_window = WindowConfig { initial: 8 << 20, max: 128 << 20 };
+                config.stream_receive_window = WindowConfig {
+                    initial: 4 << 20,
+                    max: 64 << 20,
+                };
+                config.connection_receive_window = WindowConfig {
+                    initial: 8 << 20,
+                    max: 128 << 20,
+                };
                 config.send_buffer_bytes = 64 << 20;
                 config.initial_window_packets = 32;
                 config.initial_rtt = Duration::from_millis(650);
-                config.congestion = congestion::by_name("bbr3").unwrap_or_else(congestion::default_factory);
+                config.congestion =
+                    congestion::by_name("bbr3").unwrap_or_else(congestion::default_factory);
                 config.max_idle_timeout = Some(Duration::from_secs(120));
                 config.handshake_timeout = Duration::from_secs(60);
             }

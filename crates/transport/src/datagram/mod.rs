@@ -214,7 +214,11 @@ impl DatagramQueue {
     /// Drops waiting datagrams, from the oldest on, that fit no packet any more: the path's MTU
     /// shrank. `room`: payload that the largest packet takes now.
     pub fn drop_oversized(&mut self, room: usize) {
-        while self.outgoing.front().is_some_and(|(_, data)| data.len() > room) {
+        while self
+            .outgoing
+            .front()
+            .is_some_and(|(_, data)| data.len() > room)
+        {
             self.drop_oldest_unsent();
         }
     }

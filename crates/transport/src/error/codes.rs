@@ -52,7 +52,11 @@ impl Code {
 
     /// The TLS alert inside a CRYPTO_ERROR.
     pub const fn tls_alert(self) -> Option<u8> {
-        if self.0 >> 8 == 1 { Some(self.0 as u8) } else { None }
+        if self.0 >> 8 == 1 {
+            Some(self.0 as u8)
+        } else {
+            None
+        }
     }
 }
 

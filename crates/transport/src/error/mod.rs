@@ -60,7 +60,11 @@ pub struct TransportError {
 impl TransportError {
     /// An error with no frame type.
     pub fn new(code: Code, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, frame_type: 0, reason: reason.into() }
+        Self {
+            code,
+            frame_type: 0,
+            reason: reason.into(),
+        }
     }
 
     /// The same error, blamed on a frame type.

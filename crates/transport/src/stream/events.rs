@@ -1,6 +1,9 @@
 //! Events that wait for the application.
 
-#![allow(clippy::indexing_slicing, reason = "arrays of two, indexed by direction")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "arrays of two, indexed by direction"
+)]
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,9 @@
 //! How many streams each end may open. RFC 9000 s4.6.
 
-#![allow(clippy::indexing_slicing, reason = "arrays of two, indexed by direction")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "arrays of two, indexed by direction"
+)]
 
 use crate::{
     config::TransportConfig,

@@ -465,7 +465,10 @@ impl OneRttKeys {
         self.paths.iter().find(|order| order.path == path)
     }
 
-    #[allow(clippy::indexing_slicing, reason = "the index was found or made just before")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the index was found or made just before"
+    )]
     fn order(&mut self, path: PathId) -> &mut PathOrder {
         let index = match self.paths.iter().position(|order| order.path == path) {
             Some(index) => index,
