@@ -14,6 +14,7 @@
 //! [`Connection::poll_timeout`].
 
 mod api;
+mod close;
 mod control;
 mod crypto_stream;
 mod datagram_builder;
