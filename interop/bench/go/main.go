@@ -321,6 +321,11 @@ func run() error {
 	if err := flag.CommandLine.Parse(flag.Args()[3:]); err != nil {
 		return err
 	}
+	// A load that hangs shall not hold up the bench.
+	time.AfterFunc(180*time.Second, func() {
+		fmt.Fprintln(os.Stderr, "error: it takes too long")
+		os.Exit(1)
+	})
 	start := usageNow()
 	c, err := newClient(address)
 	if err != nil {

@@ -69,7 +69,8 @@ pub(crate) async fn run<S: Stack>(identity: &Identity, load: &Load) -> Result<()
 
 async fn download<O: Opener>(opener: O, bytes: u64) -> Result<u64> {
     let (mut send, mut recv) = opener.open().await?;
-    send.send(Bytes::copy_from_slice(&bytes.to_be_bytes())).await?;
+    send.send(Bytes::copy_from_slice(&bytes.to_be_bytes()))
+        .await?;
     send.finish()?;
     let mut total = 0;
     while let Some(bytes) = recv.recv(|_| {}).await? {
@@ -98,7 +99,9 @@ async fn bulk<S: Stack>(client: &S::Client, load: &Load) -> Result<String> {
     let counters = connection.counters();
     let comma = if counters.is_empty() { "" } else { "," };
     connection.close();
-    Ok(format!("\"bytes\":{total},\"seconds\":{seconds:.6}{comma}{counters}"))
+    Ok(format!(
+        "\"bytes\":{total},\"seconds\":{seconds:.6}{comma}{counters}"
+    ))
 }
 
 async fn handshakes<S: Stack>(client: Arc<S::Client>, load: &Load) -> Result<String> {
@@ -120,7 +123,10 @@ async fn handshakes<S: Stack>(client: Arc<S::Client>, load: &Load) -> Result<Str
     while let Some(done) = tasks.join_next().await {
         total += done??;
     }
-    Ok(format!("\"count\":{total},\"seconds\":{:.6}", start.elapsed().as_secs_f64()))
+    Ok(format!(
+        "\"count\":{total},\"seconds\":{:.6}",
+        start.elapsed().as_secs_f64()
+    ))
 }
 
 async fn requests<S: Stack>(client: &S::Client, load: &Load) -> Result<String> {
@@ -140,7 +146,10 @@ async fn requests<S: Stack>(client: &S::Client, load: &Load) -> Result<String> {
     latencies.sort_unstable();
     let at = |share: f64| {
         let index = (latencies.len() as f64 * share) as usize;
-        latencies.get(index.min(latencies.len().saturating_sub(1))).copied().unwrap_or(0)
+        latencies
+            .get(index.min(latencies.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0)
     };
     Ok(format!(
         "\"count\":{},\"seconds\":{seconds:.6},\"p50_us\":{},\"p99_us\":{},\"p999_us\":{}",
@@ -178,7 +187,10 @@ async fn report(
     connections: u64,
 ) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
-    say(&format!("{{\"connections\":{connections},\"live\":{}}}", heap::live_bytes()))?;
+    say(&format!(
+        "{{\"connections\":{connections},\"live\":{}}}",
+        heap::live_bytes()
+    ))?;
     orders.recv().await;
     Ok(())
 }

@@ -30,7 +30,9 @@ pub fn create(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(rcgen::DnType::CommonName, "bench authority");
+    authority
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "bench authority");
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
     let certificate = CertificateParams::new(vec![NAME.to_owned()])?.signed_by(&key, &authority)?;

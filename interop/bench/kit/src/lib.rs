@@ -9,9 +9,9 @@ pub mod identity;
 mod server;
 mod usage;
 
-use std::{future::Future, net::SocketAddr, path::PathBuf};
+use std::{future::Future, net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bytes::Bytes;
 use clap::{Parser, Subcommand};
 
@@ -129,15 +129,31 @@ enum Role {
     Client(Load),
 }
 
-/// Runs the program.
-pub fn main<S: Stack>() -> Result<()> {
+/// No load takes longer; a peer that hangs shall not hold up the bench.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Runs the program; says in one line what went wrong.
+pub fn main<S: Stack>() -> ! {
+    match run::<S>() {
+        // Tasks may still run; nobody needs them.
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::exit(1)
+        }
+    }
+}
+
+fn run<S: Stack>() -> Result<()> {
     let arguments = Arguments::parse();
     if matches!(arguments.role, Role::Identity) {
         return identity::create(&arguments.identity);
     }
     let identity = identity::Identity::load(&arguments.identity)?;
     let runtime = match arguments.threads.unwrap_or(S::THREADS) {
-        0 => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        0 => tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?,
         threads => tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .enable_all()
@@ -146,10 +162,13 @@ pub fn main<S: Stack>() -> Result<()> {
     runtime.block_on(async {
         match arguments.role {
             Role::Server => server::run::<S>(&identity).await,
-            Role::Client(load) => client::run::<S>(&identity, &load).await,
+            Role::Client(load) => {
+                let work = client::run::<S>(&identity, &load);
+                tokio::time::timeout(PATIENCE, work)
+                    .await
+                    .context("it takes too long")?
+            }
             Role::Identity => Ok(()),
         }
-    })?;
-    // Tasks may still run; nobody needs them.
-    std::process::exit(0)
+    })
 }

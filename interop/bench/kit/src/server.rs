@@ -71,7 +71,11 @@ async fn answer_stream<T: SendHalf, R: RecvHalf>(
         }
     };
     while recv.recv(&mut keep).await?.is_some() {}
-    let mut left = if len == 8 { u64::from_be_bytes(request) } else { ANSWER_BYTES as u64 };
+    let mut left = if len == 8 {
+        u64::from_be_bytes(request)
+    } else {
+        ANSWER_BYTES as u64
+    };
     while left > 0 {
         let now = left.min(block.len() as u64);
         send.send(block.slice(..now as usize)).await?;

@@ -13,10 +13,11 @@ pub struct Usage {
 impl Usage {
     /// Since the process started.
     pub fn now() -> Self {
-        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
-        let seconds = |time: nix::sys::time::TimeVal| {
-            time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else {
+            return Self::default();
         };
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
         Self {
             user: seconds(usage.user_time()),
             system: seconds(usage.system_time()),
@@ -28,6 +29,9 @@ impl Usage {
     pub fn since(self, start: Self) -> String {
         let user = self.user - start.user;
         let system = self.system - start.system;
-        format!("\"user\":{user:.6},\"system\":{system:.6},\"peak_kib\":{}", self.peak_kib)
+        format!(
+            "\"user\":{user:.6},\"system\":{system:.6},\"peak_kib\":{}",
+            self.peak_kib
+        )
     }
 }

@@ -33,7 +33,12 @@ fn transport() -> Result<Arc<TransportConfig>> {
 
 fn endpoint(server: Option<ServerConfig>) -> Result<Endpoint> {
     let socket = identity::socket()?;
-    Ok(Endpoint::new(EndpointConfig::default(), server, socket, Arc::new(TokioRuntime))?)
+    Ok(Endpoint::new(
+        EndpointConfig::default(),
+        server,
+        socket,
+        Arc::new(TokioRuntime),
+    )?)
 }
 
 impl Stack for Noq {
@@ -115,15 +120,20 @@ impl SendHalf for Send {
 }
 
 impl RecvHalf for Recv {
-    async fn recv(&mut self, mut each: impl FnMut(&[u8]) + std::marker::Send) -> Result<Option<usize>> {
+    async fn recv(
+        &mut self,
+        mut each: impl FnMut(&[u8]) + std::marker::Send,
+    ) -> Result<Option<usize>> {
         let mut chunks = [const { Bytes::new() }; CHUNKS];
-        let Some(count) = self.0.read_many_chunks(&mut chunks).await? else { return Ok(None) };
+        let Some(count) = self.0.read_many_chunks(&mut chunks).await? else {
+            return Ok(None);
+        };
         let chunks = &chunks[..count];
         chunks.iter().for_each(|chunk| each(chunk));
         Ok(Some(chunks.iter().map(Bytes::len).sum()))
     }
 }
 
-fn main() -> Result<()> {
+fn main() {
     bench_kit::main::<Noq>()
 }

@@ -9,7 +9,9 @@ use bench_kit::{
     identity::{self, Identity},
 };
 use bytes::Bytes;
-use tautline::{Endpoint, Profile, RecvStream, SendStream, TransportConfig, config::WindowConfig, tls};
+use tautline::{
+    Endpoint, Profile, RecvStream, SendStream, TransportConfig, config::WindowConfig, tls,
+};
 
 /// The stack.
 pub struct Ours;
@@ -128,7 +130,9 @@ impl RecvHalf for Recv {
         &mut self,
         mut each: impl FnMut(&[u8]) + std::marker::Send,
     ) -> Result<Option<usize>> {
-        let Some(chunk) = self.0.read_chunk(usize::MAX).await? else { return Ok(None) };
+        let Some(chunk) = self.0.read_chunk(usize::MAX).await? else {
+            return Ok(None);
+        };
         each(&chunk);
         Ok(Some(chunk.len()))
     }

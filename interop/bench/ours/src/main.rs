@@ -1,5 +1,5 @@
 //! Tautline under the bench's loads.
 
-fn main() -> anyhow::Result<()> {
+fn main() {
     bench_kit::main::<bench_ours::Ours>()
 }

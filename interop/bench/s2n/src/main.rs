@@ -42,7 +42,10 @@ fn limits() -> Result<Limits> {
 
 fn io() -> Result<io::tokio::Provider> {
     let socket = identity::socket()?;
-    Ok(io::tokio::Provider::builder().with_max_mtu(MTU)?.with_rx_socket(socket)?.build()?)
+    Ok(io::tokio::Provider::builder()
+        .with_max_mtu(MTU)?
+        .with_rx_socket(socket)?
+        .build()?)
 }
 
 fn peer(connection: s2n_quic::Connection) -> Peer {
@@ -63,7 +66,10 @@ impl Stack for S2n {
 
     fn server(identity: &Identity) -> Result<(Server, SocketAddr)> {
         let tls = tls::Server::builder()
-            .with_certificate(identity.certificate_file.as_path(), identity.key_file.as_path())?
+            .with_certificate(
+                identity.certificate_file.as_path(),
+                identity.key_file.as_path(),
+            )?
             .with_application_protocols([ALPN].iter())?
             .build()?;
         let server = Server::builder()
@@ -111,7 +117,11 @@ impl Connection for Peer {
     }
 
     async fn accept(&mut self) -> Option<(Send, Recv)> {
-        self.acceptor.accept_bidirectional_stream().await.ok()?.map(halves)
+        self.acceptor
+            .accept_bidirectional_stream()
+            .await
+            .ok()?
+            .map(halves)
     }
 
     fn close(self) {
@@ -154,6 +164,6 @@ impl RecvHalf for Recv {
     }
 }
 
-fn main() -> Result<()> {
+fn main() {
     bench_kit::main::<S2n>()
 }

@@ -5,6 +5,6 @@ use bench_kit::heap::Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn main() -> anyhow::Result<()> {
+fn main() {
     bench_kit::main::<bench_ours::Ours>()
 }

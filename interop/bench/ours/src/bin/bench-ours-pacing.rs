@@ -108,7 +108,9 @@ fn relay(near: &UdpSocket, server: SocketAddr, until: Instant) -> Result<Vec<(i6
         }
         // In bounded portions, so that acknowledgements pass too.
         for _ in 0..64 {
-            let Some((time, len)) = receive(&far, &mut buffer)? else { break };
+            let Some((time, len)) = receive(&far, &mut buffer)? else {
+                break;
+            };
             idle = false;
             seen.push((time, len));
             if let Some(client) = client {
@@ -144,10 +146,14 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(i64, usize)>
 }
 
 fn in_runtime(name: &str, work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(work)
-    })?;
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(work)
+        })?;
     Ok(())
 }
 
@@ -171,7 +177,8 @@ fn download(identity: Identity, relay: SocketAddr) -> Result<()> {
         let client = Ours::client(&identity)?;
         let connection: Peer = Ours::connect(&client, relay).await?;
         let (mut send, mut recv) = connection.opener().open().await?;
-        send.send(Bytes::copy_from_slice(&u64::MAX.to_be_bytes())).await?;
+        send.send(Bytes::copy_from_slice(&u64::MAX.to_be_bytes()))
+            .await?;
         send.finish()?;
         while recv.recv(|_| {}).await?.is_some() {}
         Ok(())
@@ -192,21 +199,38 @@ fn main() -> Result<()> {
 }
 
 /// Upper bounds of the histogram, microseconds.
-const BOUNDS_US: [i64; 12] =
-    [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, i64::MAX];
+const BOUNDS_US: [i64; 12] = [
+    10,
+    20,
+    50,
+    100,
+    200,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    20_000,
+    i64::MAX,
+];
 
 /// As a JSON object. The first second, handshake and MTU search, is left out.
 fn figures(seen: &[(i64, usize)]) -> String {
     let start = seen.first().map_or(0, |(time, _)| time + 1_000_000_000);
     let full = usize::from(MAX_UDP_PAYLOAD);
-    let kept: Vec<_> =
-        seen.iter().filter(|(time, len)| *time >= start && *len == full).copied().collect();
+    let kept: Vec<_> = seen
+        .iter()
+        .filter(|(time, len)| *time >= start && *len == full)
+        .copied()
+        .collect();
     let mut counts = [0u64; BOUNDS_US.len()];
     let mut between = Vec::new();
     let mut batches = vec![1u64];
     for pair in kept.windows(2) {
         let gap = (pair[1].0 - pair[0].0).max(0);
-        let place = BOUNDS_US.iter().position(|&bound| gap < bound.saturating_mul(1_000));
+        let place = BOUNDS_US
+            .iter()
+            .position(|&bound| gap < bound.saturating_mul(1_000));
         counts[place.unwrap_or(BOUNDS_US.len() - 1)] += 1;
         if gap < 5_000 {
             *batches.last_mut().unwrap_or(&mut 0) += 1;
@@ -238,5 +262,8 @@ fn figures(seen: &[(i64, usize)]) -> String {
 
 fn at<T: Copy + Default>(sorted: &[T], share: f64) -> T {
     let index = (sorted.len() as f64 * share) as usize;
-    sorted.get(index.min(sorted.len().saturating_sub(1))).copied().unwrap_or_default()
+    sorted
+        .get(index.min(sorted.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or_default()
 }

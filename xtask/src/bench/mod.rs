@@ -1,0 +1,87 @@
+//! `cargo xtask bench`: ours beside other stacks, in one run on one machine.
+//!
+//! Every stack is a program under `interop/bench/` that serves and loads in the same way (see
+//! `interop/bench/kit`). Figures of a noisy machine mean little by themselves: runs of all stacks
+//! are interleaved, and what counts are ratios, CPU time and instructions.
+
+mod compare;
+mod instructions;
+mod memory;
+mod pacing;
+mod program;
+mod report;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use program::Programs;
+use report::Report;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// What to measure.
+    #[arg(value_enum, default_value = "all")]
+    what: What,
+    /// Megabytes (10^6) per bulk run.
+    #[arg(long, default_value_t = 1_000)]
+    mb: u64,
+    /// Interleaved runs.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Seconds per run of handshakes, requests and pacing.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Only these stacks (ours always runs).
+    #[arg(long, value_delimiter = ',')]
+    stacks: Vec<String>,
+    /// Threads of every stack's runtime, instead of what suits it best; 0 is tokio's
+    /// single-threaded runtime.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Print only; leave docs/bench.md as it is.
+    #[arg(long)]
+    dry: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// One large download on one stream.
+    Bulk,
+    /// The same over 100 streams.
+    Streams,
+    /// Connections made and closed.
+    Handshakes,
+    /// Small requests.
+    Requests,
+    /// Heap per connection, and what many connections leave behind.
+    Memory,
+    /// Gaps between packets at three rates.
+    Pacing,
+    /// Instructions per packet and where they go.
+    Callgrind,
+    /// Everything.
+    All,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let wanted = |what| options.what == what || options.what == What::All;
+    let loads: Vec<_> = compare::LOADS
+        .iter()
+        .filter(|load| wanted(load.what))
+        .collect();
+    let programs = Programs::build(options, !loads.is_empty())?;
+    let mut report = Report::open(options.dry)?;
+    for load in loads {
+        report.put(&compare::run(&programs, options, load)?)?;
+    }
+    if wanted(What::Memory) {
+        report.put(&memory::run(&programs)?)?;
+    }
+    if wanted(What::Pacing) {
+        report.put(&pacing::run(&programs, options)?)?;
+    }
+    if wanted(What::Callgrind) {
+        report.put(&instructions::run(&programs)?)?;
+    }
+    Ok(())
+}
