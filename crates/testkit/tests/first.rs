@@ -1,5 +1,4 @@
 //! The thinnest slice: connect, fetch, close.
-#![expect(missing_docs, reason = "tests")]
 
 use std::time::Duration;
 
@@ -15,24 +14,6 @@ fn fetches_over_named_links() {
         let mut pair = setup.build();
         let done = pair.run(Duration::from_secs(120));
         let client = pair.client().app();
-        println!(
-            "{name}: {done:?} ended={:?} {:?}",
-            client.ended, client.fetches
-        );
-        if let Some((_, c)) = pair.client().connections().next() {
-            println!(
-                "  client sent {:?} {:?}",
-                c.stats().frames_sent,
-                c.stream_stats()
-            );
-        }
-        if let Some((_, c)) = pair.server().connections().next() {
-            println!(
-                "  server {:?} {:?}",
-                c.stats().frames_received,
-                c.path_stats(tautline_transport::units::PathId::ZERO)
-            );
-        }
         assert_eq!(client.corrupt_at, None);
         assert!(done.is_some(), "{name} did not finish");
     }
