@@ -17,7 +17,7 @@ use crate::{
     time::Instant,
     tls::ExportError,
     units::{Dir, PathId, Side, StreamId},
-    wire::Version,
+    wire::{MAX_VARINT, Version},
 };
 
 /// A key update cannot start now.
@@ -92,12 +92,12 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// Abandons sending.
+    /// Abandons sending, with a code below 2^62.
     ///
     /// # Errors
     /// [`ResetError`] when there is nothing to reset.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ResetError> {
-        self.streams.reset(id, code)
+        self.streams.reset(id, code.min(MAX_VARINT))
     }
 
     /// Abandons sending, but delivers the first `reliable_size` bytes still.
@@ -110,7 +110,8 @@ impl Connection {
         code: u64,
         reliable_size: u64,
     ) -> Result<(), ResetError> {
-        self.streams.reset_at(id, code, reliable_size)
+        self.streams
+            .reset_at(id, code.min(MAX_VARINT), reliable_size)
     }
 
     /// Sets the stream's place among others. Unknown streams are ignored.
@@ -154,7 +155,7 @@ impl Connection {
     /// # Errors
     /// [`ReadError`] when there is nothing to stop.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ReadError> {
-        self.streams.stop(id, code)
+        self.streams.stop(id, code.min(MAX_VARINT))
     }
 
     /// Queues an application datagram. Returns its number on this connection, from 0.

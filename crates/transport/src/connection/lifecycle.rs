@@ -11,6 +11,7 @@ use crate::{
     time::Instant,
     tls::Level,
     units::PathId,
+    wire::MAX_VARINT,
 };
 
 /// Where a connection stands.
@@ -94,8 +95,11 @@ impl Connection {
         self.life.state == State::Drained
     }
 
-    /// Closes with an application error code and words for the peer. Streams are abandoned as they stand.
+    /// Closes with an application error code (below 2^62) and words for the peer. Streams are
+    /// abandoned as they stand.
     pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
+        // Larger ones cannot be expressed.
+        let code = code.min(MAX_VARINT);
         let reason = CloseReason::Application { code, reason };
         self.start_closing(now, reason, ConnectionError::LocallyClosed);
     }

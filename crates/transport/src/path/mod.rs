@@ -18,7 +18,7 @@ mod set;
 mod validation;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};

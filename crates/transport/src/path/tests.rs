@@ -33,11 +33,11 @@ struct InFlight {
 }
 
 /// Two endpoints with one connection between them, and a wire of constant delay.
-struct Wire {
-    now: Instant,
+pub(crate) struct Wire {
+    pub(crate) now: Instant,
     client_endpoint: Endpoint,
     server_endpoint: Endpoint,
-    client: Connection,
+    pub(crate) client: Connection,
     client_handle: ConnectionHandle,
     server: Option<(ConnectionHandle, Connection)>,
     wire: VecDeque<InFlight>,
@@ -103,7 +103,7 @@ impl Wire {
         }
     }
 
-    fn server(&mut self) -> &mut Connection {
+    pub(crate) fn server(&mut self) -> &mut Connection {
         &mut self.server.as_mut().expect("an accepted connection").1
     }
 
@@ -193,7 +193,7 @@ impl Wire {
     }
 
     /// Runs until `done` or 60 simulated seconds have passed.
-    fn run(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn run(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         let limit = self.now + Duration::from_secs(60);
         while self.now < limit {
             self.collect();
@@ -262,7 +262,7 @@ impl Wire {
         open(server, server_addr, client_addr, server_cid, client_cid);
     }
 
-    fn established(config: TransportConfig) -> Self {
+    pub(crate) fn established(config: TransportConfig) -> Self {
         let mut wire = Self::new(config);
         wire.run(|wire| {
             let mut confirmed = false;
