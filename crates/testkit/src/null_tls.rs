@@ -76,8 +76,34 @@ fn key_number(level: Level, sender: Side, phase: u64) -> u8 {
     }
 }
 
+/// How many packets a key may seal, and fail to open. RFC 9001 s6.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullLimits {
+    /// Packets sealed.
+    pub confidentiality: u64,
+    /// Packets that did not open.
+    pub integrity: u64,
+}
+
+impl Default for NullLimits {
+    // AES-GCM's limits, so that the rules about them stay reachable.
+    fn default() -> Self {
+        Self {
+            confidentiality: 1 << 23,
+            integrity: 1 << 52,
+        }
+    }
+}
+
+/// What the keys of a session have in common.
+#[derive(Clone, Copy, Debug, Default)]
+struct Style {
+    tag: NullTag,
+    limits: NullLimits,
+}
+
 /// A key that seals by appending its number.
-struct NullPacketKey([u8; TAG_LEN]);
+struct NullPacketKey([u8; TAG_LEN], NullLimits);
 
 impl NullPacketKey {
     fn check<'a>(&self, payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
@@ -130,13 +156,12 @@ impl PacketKey for NullPacketKey {
         TAG_LEN
     }
 
-    // AES-GCM's limits, so that the rules about them stay reachable.
     fn confidentiality_limit(&self) -> u64 {
-        1 << 23
+        self.1.confidentiality
     }
 
     fn integrity_limit(&self) -> u64 {
-        1 << 52
+        self.1.integrity
     }
 }
 
@@ -159,11 +184,16 @@ impl HeaderProtectionKey for NullHeaderKey {
 
 /// The key that `sender` seals packets of `level` with; `phase` counts key updates (1-RTT only).
 pub fn packet_key(tag: NullTag, level: Level, sender: Side, phase: u64) -> Box<dyn PacketKey> {
+    let limits = NullLimits::default();
+    styled_key(Style { tag, limits }, level, sender, phase)
+}
+
+fn styled_key(style: Style, level: Level, sender: Side, phase: u64) -> Box<dyn PacketKey> {
     let mut bytes = [0; TAG_LEN];
-    if tag == NullTag::Keyed {
+    if style.tag == NullTag::Keyed {
         bytes[0] = key_number(level, sender, phase);
     }
-    Box::new(NullPacketKey(bytes))
+    Box::new(NullPacketKey(bytes, style.limits))
 }
 
 /// The key that leaves headers as they are.
@@ -171,23 +201,28 @@ pub fn header_key() -> Box<dyn HeaderProtectionKey> {
     Box::new(NullHeaderKey)
 }
 
-fn directional(tag: NullTag, level: Level, sender: Side) -> DirectionalKeys {
+fn directional(style: Style, level: Level, sender: Side) -> DirectionalKeys {
     DirectionalKeys {
         header: header_key(),
-        packet: packet_key(tag, level, sender, 0),
+        packet: styled_key(style, level, sender, 0),
     }
 }
 
 /// Both directions of `level` as `side` sees them.
 pub fn keys(tag: NullTag, level: Level, side: Side) -> Keys {
+    let limits = NullLimits::default();
+    styled_keys(Style { tag, limits }, level, side)
+}
+
+fn styled_keys(style: Style, level: Level, side: Side) -> Keys {
     Keys {
-        local: directional(tag, level, side),
-        remote: directional(tag, level, side.peer()),
+        local: directional(style, level, side),
+        remote: directional(style, level, side.peer()),
     }
 }
 
 struct NullNextKeys {
-    tag: NullTag,
+    style: Style,
     side: Side,
     phase: u64,
 }
@@ -195,7 +230,7 @@ struct NullNextKeys {
 impl NextKeys for NullNextKeys {
     fn next(&mut self) -> Option<(Box<dyn PacketKey>, Box<dyn PacketKey>)> {
         self.phase += 1;
-        let key = |sender| packet_key(self.tag, Level::OneRtt, sender, self.phase);
+        let key = |sender| styled_key(self.style, Level::OneRtt, sender, self.phase);
         Some((key(self.side), key(self.side.peer())))
     }
 }
@@ -212,6 +247,8 @@ pub struct NullClient {
     pub early_data: bool,
     /// How packets end.
     pub tag: NullTag,
+    /// How long keys last, but for Initial keys.
+    pub limits: NullLimits,
     /// Extra bytes in an ignored extension, to make the ClientHello span several packets.
     pub padding_bytes: u16,
     remembered: Remembered,
@@ -224,6 +261,7 @@ impl NullClient {
             alpn: vec![alpn.to_vec()],
             early_data: true,
             tag: NullTag::default(),
+            limits: NullLimits::default(),
             padding_bytes: 0,
             remembered: Remembered::default(),
         }
@@ -275,7 +313,7 @@ impl ClientSessionFactory for NullClient {
             .filter(|_| self.early_data)
             .cloned();
         let hello = self.client_hello(server_name, &params, remembered.is_some());
-        let mut session = NullSession::new(Side::Client, self.tag);
+        let mut session = NullSession::new(Side::Client, self.tag, self.limits);
         session.early_data_offered = remembered.is_some();
         session.server_name = Some(server_name.to_owned());
         session.offered_alpn.clone_from(&self.alpn);
@@ -299,6 +337,8 @@ pub struct NullServer {
     pub early_data: bool,
     /// How packets end.
     pub tag: NullTag,
+    /// How long keys last, but for Initial keys.
+    pub limits: NullLimits,
 }
 
 impl NullServer {
@@ -308,13 +348,14 @@ impl NullServer {
             alpn: vec![alpn.to_vec()],
             early_data: true,
             tag: NullTag::default(),
+            limits: NullLimits::default(),
         }
     }
 }
 
 impl ServerSessionFactory for NullServer {
     fn start(&self, _: Version, params: Vec<u8>) -> Result<Box<dyn Session>, StartError> {
-        let mut session = NullSession::new(Side::Server, self.tag);
+        let mut session = NullSession::new(Side::Server, self.tag, self.limits);
         session.offered_alpn.clone_from(&self.alpn);
         session.early_data_offered = self.early_data;
         session.own_params = params;
@@ -339,7 +380,7 @@ enum Expect {
 
 struct NullSession {
     side: Side,
-    tag: NullTag,
+    style: Style,
     expect: Expect,
     incoming: Vec<u8>,
     /// Bytes to say, and the level whose keys follow them.
@@ -358,7 +399,7 @@ struct NullSession {
 }
 
 impl NullSession {
-    fn new(side: Side, tag: NullTag) -> Self {
+    fn new(side: Side, tag: NullTag, limits: NullLimits) -> Self {
         let expect = if side.is_client() {
             Expect::ServerHello
         } else {
@@ -366,7 +407,7 @@ impl NullSession {
         };
         Self {
             side,
-            tag,
+            style: Style { tag, limits },
             expect,
             incoming: Vec::new(),
             outgoing: VecDeque::new(),
@@ -515,20 +556,20 @@ impl Session for NullSession {
             out.extend_from_slice(&message);
             match then {
                 Some(Level::Handshake) => {
-                    return Some(KeyChange::Handshake(keys(
-                        self.tag,
+                    return Some(KeyChange::Handshake(styled_keys(
+                        self.style,
                         Level::Handshake,
                         self.side,
                     )));
                 }
                 Some(_) => {
                     let next = NullNextKeys {
-                        tag: self.tag,
+                        style: self.style,
                         side: self.side,
                         phase: 0,
                     };
                     return Some(KeyChange::OneRtt {
-                        keys: keys(self.tag, Level::OneRtt, self.side),
+                        keys: styled_keys(self.style, Level::OneRtt, self.side),
                         secrets: Box::new(next),
                     });
                 }
@@ -543,7 +584,7 @@ impl Session for NullSession {
             Side::Client => self.early_data_offered,
             Side::Server => self.early_data_accepted == Some(true),
         };
-        available.then(|| directional(self.tag, Level::ZeroRtt, Side::Client))
+        available.then(|| directional(self.style, Level::ZeroRtt, Side::Client))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {

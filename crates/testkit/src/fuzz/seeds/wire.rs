@@ -1,4 +1,4 @@
-//! The inputs that the corpus starts with.
+//! Seeds of the `wire` room's targets.
 
 use tautline_transport::{
     units::{Dir, PathId, Side, StreamId},
@@ -10,18 +10,7 @@ use tautline_transport::{
     },
 };
 
-/// Named seed inputs of a target; none for a target that is not known.
-pub fn seeds(target: &str) -> Vec<(&'static str, Vec<u8>)> {
-    match target {
-        "frames" => frames(),
-        "headers" => headers(),
-        "transport_parameters" => transport_parameters(),
-        "varint" => varint(),
-        _ => Vec::new(),
-    }
-}
-
-fn written(size: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+pub(super) fn written(size: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut buf = vec![0; size];
     let mut w = Writer::new(&mut buf);
     write(&mut w);
@@ -29,11 +18,11 @@ fn written(size: usize, write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     w.into_written().to_vec()
 }
 
-fn cid(bytes: &[u8]) -> ConnectionId {
+pub(super) fn cid(bytes: &[u8]) -> ConnectionId {
     ConnectionId::new(bytes).unwrap_or_default()
 }
 
-fn frames() -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let id = StreamId(4);
     let path = PathId(3);
     let new_cid = NewConnectionId {
@@ -250,7 +239,7 @@ fn ack(w: &mut Writer<'_>, path: Option<PathId>, ecn: Option<EcnCounts>, timesta
     );
 }
 
-fn headers() -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn headers() -> Vec<(&'static str, Vec<u8>)> {
     let (client, server) = (
         cid(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]),
         cid(&[7; 5]),
@@ -316,7 +305,7 @@ fn headers() -> Vec<(&'static str, Vec<u8>)> {
     .collect()
 }
 
-fn transport_parameters() -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn transport_parameters() -> Vec<(&'static str, Vec<u8>)> {
     let client = TransportParameters {
         max_idle_timeout_ms: 30_000,
         max_udp_payload_size: 1472,
@@ -365,7 +354,7 @@ fn transport_parameters() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn varint() -> Vec<(&'static str, Vec<u8>)> {
+pub(super) fn varint() -> Vec<(&'static str, Vec<u8>)> {
     let values = [
         0,
         63,
