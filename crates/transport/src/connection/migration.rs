@@ -224,7 +224,7 @@ impl Connection {
 
     /// A client moves to the address the server prefers, once it answers there. RFC 9000 s9.6.
     pub(crate) fn start_preferred_address_probe(&mut self, now: Instant) {
-        let Some(preferred) = self.peer.preferred_address.clone() else {
+        let Some(preferred) = self.peer.preferred_address else {
             return;
         };
         if self.side.is_server() || !self.config.migration {

@@ -32,6 +32,7 @@ mod rx;
 mod stats;
 mod timers;
 mod tx;
+mod unprotect;
 
 #[cfg(test)]
 mod tests;

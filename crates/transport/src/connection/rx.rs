@@ -1,37 +1,32 @@
-//! From datagram to frames: keys, header protection, packet numbers, path bookkeeping.
+//! From datagram to frames: packets side by side, path bookkeeping.
 //!
 //! Owns: the order in which a datagram's packets are opened and what is done once per packet.
-//! Does not own: what frames mean (`dispatch.rs`), AEAD (`tls/`), migration rules (`migration.rs`).
+//! Does not own: keys and protection (`unprotect.rs`), what frames mean (`dispatch.rs`), migration
+//! rules (`migration.rs`).
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Connection, lifecycle::State, tx::MIN_INITIAL_DATAGRAM};
+use super::{
+    Connection,
+    lifecycle::State,
+    tx::MIN_INITIAL_DATAGRAM,
+    unprotect::{Opened, Protected, Unopened},
+};
 use crate::{
     endpoint::DatagramMeta,
     error::{ConnectionError, TransportError},
     observe,
     space::SpaceKind,
     time::Instant,
-    tls::{Level, OpenError},
+    tls::Level,
     units::{Ecn, FourTuple, PathId},
     wire::{
-        ConnectionId, Frame, Header, PacketTypes, Reader, ResetToken, Version,
-        decode_packet_number, has_fixed_bit, parse_header,
+        ConnectionId, Frame, Header, PacketTypes, Reader, ResetToken, has_fixed_bit, parse_header,
     },
 };
 
 /// Smallest datagram that can be a stateless reset. RFC 9000 s10.3.
 const MIN_STATELESS_RESET: usize = 21;
-
-/// What is known of a packet before its protection is removed.
-#[derive(Clone, Copy, Debug)]
-struct Protected {
-    level: Level,
-    version: Version,
-    dcid: ConnectionId,
-    scid: Option<ConnectionId>,
-    pn_offset: usize,
-}
 
 /// An opened packet.
 pub(crate) struct Received {
@@ -55,24 +50,6 @@ pub(crate) struct FrameSummary {
     /// Carried a frame that is not a probing frame. RFC 9000 s9.1.
     pub(crate) non_probing: bool,
     pub(crate) immediate_ack: bool,
-}
-
-/// Where things are in an opened packet.
-struct Opened {
-    number: u64,
-    header_len: usize,
-    payload_len: usize,
-    key_phase: u64,
-}
-
-/// Why a packet was not opened.
-enum Unopened {
-    /// Keys are not there yet; worth keeping.
-    KeysMissing,
-    /// Keys are gone, or the packet is not authentic.
-    Drop(&'static str),
-    /// A rule was broken.
-    Close(TransportError),
 }
 
 impl Connection {
@@ -419,159 +396,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Removes header and packet protection in place.
-    fn open(
-        &mut self,
-        now: Instant,
-        path: PathId,
-        protected: &Protected,
-        packet: &mut BytesMut,
-    ) -> Result<Opened, Unopened> {
-        let kind = kind_of(protected.level);
-        if protected.level == Level::Initial
-            && self.side().is_client()
-            && protected.version != self.handshake.version
-        {
-            self.prepare_server_version(protected)?;
-        }
-        let keys = &self.keys;
-        let (header_key, tag_len): (&dyn crate::tls::HeaderProtectionKey, usize) = match protected
-            .level
-        {
-            Level::Initial => {
-                let keys = match (&keys.initial, &keys.former_initial) {
-                    (Some(_), Some((version, former))) if *version == protected.version => former,
-                    (Some(current), _) => current,
-                    (None, _) => return Err(Unopened::Drop("Initial keys discarded")),
-                };
-                (keys.remote.header.as_ref(), keys.remote.packet.tag_len())
-            }
-            Level::Handshake => match &keys.handshake {
-                Some(keys) => (keys.remote.header.as_ref(), keys.remote.packet.tag_len()),
-                None if self.life.confirmed => {
-                    return Err(Unopened::Drop("Handshake keys discarded"));
-                }
-                None => return Err(Unopened::KeysMissing),
-            },
-            Level::ZeroRtt => match &keys.zero_rtt {
-                Some(keys) => (keys.header.as_ref(), keys.packet.tag_len()),
-                None if self.side.is_client() || keys.one_rtt.is_some() => {
-                    return Err(Unopened::Drop("0-RTT not accepted"));
-                }
-                None => return Err(Unopened::KeysMissing),
-            },
-            Level::OneRtt => match &keys.one_rtt {
-                // A server must not process 1-RTT packets before the handshake is complete.
-                // RFC 9001 s5.7.
-                Some(_) if self.life.state == State::Handshake => {
-                    return Err(Unopened::KeysMissing);
-                }
-                Some(keys) => (keys.remote_header(), keys.tag_len()),
-                None => return Err(Unopened::KeysMissing),
-            },
-        };
-        let largest = match kind {
-            SpaceKind::Initial => self.spaces.initial.as_ref(),
-            SpaceKind::Handshake => self.spaces.handshake.as_ref(),
-            SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
-        }
-        .and_then(|space| space.received.largest());
-        let (number, header_len) = unmask(packet, protected, header_key, largest)?;
-        let first = packet.first().copied().unwrap_or(0);
-        let (header, payload) = packet.split_at_mut(header_len);
-        if payload.len() < tag_len {
-            return Err(Unopened::Drop("too short"));
-        }
-        let mut key_phase = 0;
-        let payload_len = match protected.level {
-            Level::OneRtt => {
-                let keys = self.keys.one_rtt.as_mut();
-                let Some(keys) = keys else {
-                    return Err(Unopened::KeysMissing);
-                };
-                let phase = first & 0x04 != 0;
-                match keys.open(now, path, number, phase, header, payload) {
-                    Ok(opened) => {
-                        key_phase = opened.phase;
-                        if opened.peer_updated {
-                            self.on_peer_key_update(now);
-                        }
-                        opened.len
-                    }
-                    Err(OpenError::Drop) => return Err(Unopened::Drop("not authentic")),
-                    Err(OpenError::Close(error)) => return Err(Unopened::Close(error)),
-                }
-            }
-            level => {
-                let keys = match level {
-                    Level::Initial => match (&self.keys.initial, &self.keys.former_initial) {
-                        (Some(_), Some((version, former))) if *version == protected.version => {
-                            Some(&former.remote)
-                        }
-                        (current, _) => current.as_ref().map(|keys| &keys.remote),
-                    },
-                    Level::Handshake => self.keys.handshake.as_ref().map(|keys| &keys.remote),
-                    _ => self.keys.zero_rtt.as_ref(),
-                };
-                let Some(keys) = keys else {
-                    return Err(Unopened::KeysMissing);
-                };
-                match keys.packet.decrypt_in_place(number, header, payload) {
-                    Ok(plain) => plain.len(),
-                    Err(_) => return Err(Unopened::Drop("not authentic")),
-                }
-            }
-        };
-        let reserved = if protected.level == Level::OneRtt {
-            0x18
-        } else {
-            0x0c
-        };
-        if first & reserved != 0 {
-            let error = TransportError::protocol_violation("reserved header bits set");
-            return Err(Unopened::Close(error));
-        }
-        if payload_len == 0 {
-            let error = TransportError::protocol_violation("packet without frames");
-            return Err(Unopened::Close(error));
-        }
-        let duplicate = match kind {
-            SpaceKind::Initial => self.spaces.initial.as_ref(),
-            SpaceKind::Handshake => self.spaces.handshake.as_ref(),
-            SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
-        }
-        .is_none_or(|space| space.received.is_duplicate(number));
-        if duplicate {
-            return Err(Unopened::Drop("duplicate"));
-        }
-        Ok(Opened {
-            number,
-            header_len,
-            payload_len,
-            key_phase,
-        })
-    }
-
-    /// A server Initial in another version we speak: the server upgraded. RFC 9368 s2.3.
-    fn prepare_server_version(&mut self, protected: &Protected) -> Result<(), Unopened> {
-        let former = self
-            .keys
-            .former_initial
-            .as_ref()
-            .is_some_and(|(v, _)| *v == protected.version);
-        if former {
-            return Ok(());
-        }
-        let speaks = self.endpoint.versions.contains(&protected.version);
-        if !speaks || self.handshake.version_settled {
-            return Err(Unopened::Drop("unexpected version"));
-        }
-        // Tried beside the current keys; kept only if the packet proves authentic.
-        let keys = self.handshake.initial_keys(protected.version);
-        self.keys.former_initial = Some((protected.version, keys));
-        Ok(())
-    }
-
     /// Facts that only an authentic packet may establish.
     fn note_authentic(&mut self, now: Instant, protected: &Protected) {
         if let Some(scid) = protected.scid
@@ -733,37 +557,6 @@ impl Connection {
             self.process_datagram(now, meta, packet, bytes);
         }
     }
-}
-
-/// Removes header protection. Returns the full packet number and the header's length.
-fn unmask(
-    packet: &mut BytesMut,
-    protected: &Protected,
-    key: &dyn crate::tls::HeaderProtectionKey,
-    largest: Option<u64>,
-) -> Result<(u64, usize), Unopened> {
-    let pn_offset = protected.pn_offset;
-    let sample_start = pn_offset + 4;
-    let sample_len = key.sample_len();
-    if packet.len() < sample_start + sample_len {
-        return Err(Unopened::Drop("too short for header protection"));
-    }
-    let (head, sample_on) = packet.split_at_mut(sample_start);
-    let sample = sample_on.get(..sample_len).unwrap_or_default();
-    let (front, pn_bytes) = head.split_at_mut(pn_offset);
-    let Some(first) = front.first_mut() else {
-        return Err(Unopened::Drop("empty"));
-    };
-    if key.decrypt_in_place(sample, first, pn_bytes).is_err() {
-        return Err(Unopened::Drop("header protection"));
-    }
-    let pn_len = usize::from(*first & 0x03) + 1;
-    let truncated = pn_bytes
-        .iter()
-        .take(pn_len)
-        .fold(0u64, |number, byte| (number << 8) | u64::from(*byte));
-    let number = decode_packet_number(largest, truncated, pn_len);
-    Ok((number, pn_offset + pn_len))
 }
 
 fn blame(mut error: TransportError, frame_type: u64) -> TransportError {

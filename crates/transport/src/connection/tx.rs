@@ -264,11 +264,13 @@ impl Connection {
         if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
             return self.permit_for_handshake(id, mtu);
         }
-        if self.config.pacing && !batching && !path.network.wants_packet(now) {
-            if let Some(at) = path.recovery.next_send_time(now, mtu as u64) {
-                path.pacing_until = Some(at);
-                return Permit::AcksOnly;
-            }
+        if self.config.pacing
+            && !batching
+            && !path.network.wants_packet(now)
+            && let Some(at) = path.recovery.next_send_time(now, mtu as u64)
+        {
+            path.pacing_until = Some(at);
+            return Permit::AcksOnly;
         }
         Permit::Full
     }
