@@ -16,13 +16,16 @@ use crate::{
     tls::{DirectionalKeys, KeyChange, Keys, Level, OneRttKeys, Session, StartError, client_hello},
     units::{PathId, Side},
     wire::{
-        ConnectionId, PreferredAddress, ResetToken, TransportParameters, Version,
+        ConnectionId, MAX_VARINT, PreferredAddress, ResetToken, TransportParameters, Version,
         VersionInformation,
     },
 };
 
 /// The longest max_ack_delay that may be announced. RFC 9000 s18.2.
 const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
+
+/// The highest stream limit that may be announced. RFC 9000 s4.6.
+const MAX_STREAMS: u64 = 1 << 60;
 
 /// CRYPTO streams by space.
 #[derive(Debug, Default)]
@@ -130,19 +133,20 @@ impl Connection {
     fn local_parameters(&mut self, now: Instant) -> Vec<u8> {
         let config = &self.config;
         let mut params = TransportParameters::default();
-        let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        // "As much as possible" may be written as a number that no varint can hold.
+        let millis = |d: Duration| u64::try_from(d.as_millis()).map_or(MAX_VARINT, at_most);
         params.max_idle_timeout_ms = config.max_idle_timeout.map_or(0, millis);
         params.max_udp_payload_size = u64::from(self.endpoint.max_udp_payload_bytes.max(1200));
-        params.initial_max_data = config.connection_receive_window.initial;
-        let stream_window = config.stream_receive_window.initial;
+        params.initial_max_data = at_most(config.connection_receive_window.initial);
+        let stream_window = at_most(config.stream_receive_window.initial);
         params.initial_max_stream_data_bidi_local = stream_window;
         params.initial_max_stream_data_bidi_remote = stream_window;
         params.initial_max_stream_data_uni = stream_window;
-        params.initial_max_streams_bidi = config.max_concurrent_bidi_streams;
-        params.initial_max_streams_uni = config.max_concurrent_uni_streams;
+        params.initial_max_streams_bidi = config.max_concurrent_bidi_streams.min(MAX_STREAMS);
+        params.initial_max_streams_uni = config.max_concurrent_uni_streams.min(MAX_STREAMS);
         params.max_ack_delay_ms = millis(config.max_ack_delay).min(MAX_ACK_DELAY_MS);
         params.disable_active_migration = !config.migration;
-        params.active_connection_id_limit = config.active_connection_id_limit.max(2);
+        params.active_connection_id_limit = at_most(config.active_connection_id_limit.max(2));
         params.initial_source_connection_id = Some(self.handshake.local_cid);
         params.reset_stream_at = true;
         params.grease_quic_bit = config.grease;
@@ -685,6 +689,10 @@ impl Connection {
             self.close_with(now, TransportError::internal(error.to_string()));
         }
     }
+}
+
+fn at_most(value: u64) -> u64 {
+    value.min(MAX_VARINT)
 }
 
 /// What the peer's parameters say about streams.
