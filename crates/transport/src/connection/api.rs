@@ -37,7 +37,12 @@ impl Connection {
     }
 
     /// The next thing the application should know.
+    ///
+    /// Nothing comes after [`Event::Lost`], whatever is still called.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if self.outbox.is_over() {
+            return None;
+        }
         if let Some(event) = self.outbox.pop() {
             return Some(event);
         }

@@ -12,6 +12,7 @@ pub(crate) struct Outbox {
     endpoint: VecDeque<EndpointEvent>,
     /// The terminal event, handed out after all others.
     last: Option<Event>,
+    over: bool,
     datagram_received: bool,
     limit: usize,
 }
@@ -68,7 +69,15 @@ impl Outbox {
         None
     }
 
+    /// The terminal event, once nothing else is left to tell.
     pub(crate) fn pop_last(&mut self) -> Option<Event> {
-        self.last.take()
+        let last = self.last.take();
+        self.over |= last.is_some();
+        last
+    }
+
+    /// Whether the terminal event was handed out: nothing follows it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
     }
 }
