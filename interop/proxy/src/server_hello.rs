@@ -3,6 +3,8 @@
 //! Anybody on the way can do that: the keys of Initial packets derive from the connection ID that
 //! the client chose (RFC 9001 s5.2). It tells the cipher suite and whether a session is resumed.
 
+use std::collections::BTreeMap;
+
 use rustls::{Side, crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256, quic};
 
 use crate::wire::{Packet, VERSION_1, VERSION_2};
@@ -20,9 +22,12 @@ pub(crate) struct ServerHello {
     pub(crate) resumed: bool,
 }
 
-/// Opens a server's Initial packet and reads the ServerHello, if it stands in there.
+/// A piece of a CRYPTO stream: its offset and its bytes.
+pub(crate) type Piece = (u64, Vec<u8>);
+
+/// Opens a server's Initial packet and takes its CRYPTO data; `None` if it does not open.
 /// `client_dcid`: the destination of the client's Initial that is answered.
-pub(crate) fn read(packet: &Packet<'_>, client_dcid: &[u8]) -> Option<ServerHello> {
+pub(crate) fn crypto(packet: &Packet<'_>, client_dcid: &[u8]) -> Option<Vec<Piece>> {
     let version = match packet.version {
         VERSION_1 => quic::Version::V1,
         VERSION_2 => quic::Version::V2,
@@ -34,27 +39,23 @@ pub(crate) fn read(packet: &Packet<'_>, client_dcid: &[u8]) -> Option<ServerHell
     let sample_at = packet.number_offset + 4;
     let sample = bytes.get(sample_at..sample_at + SAMPLE_LEN)?.to_vec();
     let (before, from_number) = bytes.split_at_mut_checked(packet.number_offset)?;
-    keys.remote
-        .header
-        .decrypt_in_place(&sample, before.first_mut()?, from_number.get_mut(..4)?)
-        .ok()?;
-    let number_len = usize::from(before.first()? & 3) + 1;
+    let first = before.first_mut()?;
+    let number = from_number.get_mut(..4)?;
+    keys.remote.header.decrypt_in_place(&sample, first, number).ok()?;
+    let number_len = usize::from(*first & 3) + 1;
     // The number as it stands is right for the first packets of a connection.
-    let number = from_number
-        .get(..number_len)?
-        .iter()
-        .fold(0, |n, byte| n << 8 | u64::from(*byte));
+    let number = number.get(..number_len)?;
+    let number = number.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte));
     let (header, payload) = bytes.split_at_mut_checked(packet.number_offset + number_len)?;
-    let plain = keys
-        .remote
-        .packet
-        .decrypt_in_place(number, header, payload)
-        .ok()?;
-    crypto_start(plain).and_then(parse)
+    let plain = keys.remote.packet.decrypt_in_place(number, header, payload).ok()?;
+    let mut pieces = Vec::new();
+    // What cannot be read after the first frames is not needed.
+    let _ = collect(plain, &mut pieces);
+    Some(pieces)
 }
 
-/// The CRYPTO data at offset 0 among the frames that a server puts into Initial packets.
-fn crypto_start(mut frames: &[u8]) -> Option<&[u8]> {
+/// The CRYPTO frames among those that a server puts into Initial packets.
+fn collect(mut frames: &[u8], pieces: &mut Vec<Piece>) -> Option<()> {
     loop {
         let (kind, rest) = varint(frames)?;
         frames = rest;
@@ -74,13 +75,33 @@ fn crypto_start(mut frames: &[u8]) -> Option<&[u8]> {
                 let (offset, rest) = varint(frames)?;
                 let (len, rest) = varint(rest)?;
                 let (data, rest) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-                if offset == 0 {
-                    return Some(data);
-                }
+                pieces.push((offset, data.to_vec()));
                 frames = rest;
             }
             _ => return None,
         }
+    }
+}
+
+/// The ServerHello in a CRYPTO stream, once it is all there. A HelloRetryRequest may stand before.
+pub(crate) fn find(pieces: &BTreeMap<u64, Vec<u8>>) -> Option<ServerHello> {
+    let mut stream = Vec::new();
+    for (offset, bytes) in pieces {
+        let offset = usize::try_from(*offset).ok()?;
+        if offset > stream.len() {
+            break;
+        }
+        stream.extend_from_slice(bytes.get(stream.len() - offset..).unwrap_or_default());
+    }
+    let mut rest = stream.as_slice();
+    loop {
+        let [_kind, high, middle, low] = *rest.get(..4)? else { return None };
+        let len = u32::from_be_bytes([0, high, middle, low]) as usize;
+        let (message, after) = rest.split_at_checked(4 + len)?;
+        if let Some(hello) = parse(message) {
+            return Some(hello);
+        }
+        rest = after;
     }
 }
 

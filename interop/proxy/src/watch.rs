@@ -12,14 +12,21 @@ use crate::{
 };
 
 /// Connection IDs of client Initials that are tried as the origin of a server's keys.
-const MAX_CLIENT_DCIDS: usize = 256;
+const MAX_ATTEMPTS: usize = 256;
 const CHACHA20: u16 = 0x1303;
+
+/// A connection ID that a client sent Initials to, and the CRYPTO data of the answers.
+#[derive(Debug)]
+struct Attempt {
+    dcid: Vec<u8>,
+    crypto: BTreeMap<u64, Vec<u8>>,
+}
 
 /// Observes the datagrams of both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     counts: BTreeMap<String, u64>,
-    client_dcids: Vec<Vec<u8>>,
+    attempts: Vec<Attempt>,
     hellos: BTreeSet<[u8; 32]>,
     /// Versions offered in Version Negotiation packets.
     offered_versions: BTreeSet<u32>,
@@ -71,12 +78,10 @@ impl Watch {
         if !packet.extra.is_empty() {
             self.count("initial_with_token", 1);
         }
-        let known = self
-            .client_dcids
-            .iter()
-            .any(|dcid| dcid == packet.destination);
-        if !known && self.client_dcids.len() < MAX_CLIENT_DCIDS {
-            self.client_dcids.push(packet.destination.to_vec());
+        let known = self.attempts.iter().any(|attempt| attempt.dcid == packet.destination);
+        if !known && self.attempts.len() < MAX_ATTEMPTS {
+            let dcid = packet.destination.to_vec();
+            self.attempts.push(Attempt { dcid, crypto: BTreeMap::new() });
         }
     }
 
@@ -93,8 +98,12 @@ impl Watch {
         }
         if packet.kind == Kind::Initial {
             // The newest connection is the likeliest.
-            let mut dcids = self.client_dcids.iter().rev();
-            if let Some(hello) = dcids.find_map(|dcid| server_hello::read(packet, dcid)) {
+            let opened = self.attempts.iter_mut().rev().find_map(|attempt| {
+                let pieces = server_hello::crypto(packet, &attempt.dcid)?;
+                attempt.crypto.extend(pieces);
+                Some(server_hello::find(&attempt.crypto))
+            });
+            if let Some(hello) = opened.flatten() {
                 self.server_hello(&hello);
             }
         }

@@ -22,17 +22,19 @@ const ROOT_PACKAGES: &[&str] = &[
 /// Where programs are built and kept between runs.
 pub(crate) struct Workshop {
     target: PathBuf,
+    /// Build programs, rather than take those that are there.
+    build: bool,
 }
 
 impl Workshop {
     /// Also makes a certificate for `localhost` and 127.0.0.1.
-    pub(crate) fn open() -> Result<Self> {
+    pub(crate) fn open(build: bool) -> Result<Self> {
         let target = match std::env::var_os("TAUTLINE_INTEROP_TARGET") {
             Some(folder) => PathBuf::from(folder),
             None => root().join("interop").join("target"),
         };
         std::fs::create_dir_all(&target)?;
-        let workshop = Self { target };
+        let workshop = Self { target, build };
         workshop.install_debian_packages(&[("openssl", "openssl")])?;
         workshop.make_certificate()?;
         Ok(workshop)
@@ -90,6 +92,9 @@ impl Workshop {
     }
 
     pub(crate) fn build_package(&self, package: &str) -> Result<()> {
+        if !self.build && self.program(package).is_file() {
+            return Ok(());
+        }
         let mut build = cargo();
         build
             .args([

@@ -46,6 +46,9 @@ pub(crate) struct Options {
     /// Keep logs, qlog files and keys of every cell, and say where.
     #[arg(long)]
     keep: bool,
+    /// Use what was built before.
+    #[arg(long)]
+    no_build: bool,
     /// List peers and cases.
     #[arg(long)]
     list: bool,
@@ -67,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let whole = options.peer.is_empty() && options.case.is_empty() && options.ours.is_none();
 
-    let workshop = Workshop::open()?;
+    let workshop = Workshop::open(!options.no_build)?;
     workshop.build_ours()?;
     let folder = files::Folder::new(options.keep)?;
     folder.make_served_files()?;
