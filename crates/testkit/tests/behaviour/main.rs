@@ -3,6 +3,7 @@
 
 mod kit;
 
+mod abuse;
 mod datagrams;
 mod determinism;
 mod handshake;
@@ -11,5 +12,6 @@ mod keys;
 mod lifecycle;
 mod migration;
 mod network;
+mod raw;
 mod streams;
 mod versions;
