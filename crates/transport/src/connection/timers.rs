@@ -4,7 +4,7 @@ use super::{Connection, fates::FrameFates};
 use crate::{
     observe,
     recovery::{Spaces, TimerAction, TimerContext},
-    space::SpaceKind,
+    space::{PacketNumberSpace, SpaceKind},
     time::{Instant, earliest},
     units::PathId,
 };
@@ -123,7 +123,7 @@ impl Connection {
         match action {
             TimerAction::Probe { kind, packets } => {
                 self.note_pto(now, id);
-                self.arm_probe(id, kind, packets);
+                self.arm_probes(id, kind, packets);
             }
             TimerAction::LossDetected | TimerAction::Nothing => {}
         }
@@ -137,6 +137,36 @@ impl Connection {
             timer: observe::TimerKind::Pto,
             path: Some(path),
         });
+    }
+
+    /// Probes in the space whose timeout expired, and beside them one in every other space with
+    /// something under way: the peer may have the keys of one only, or need the other to learn
+    /// where we are. RFC 9002 s6.2.4.
+    fn arm_probes(&mut self, id: PathId, kind: SpaceKind, packets: u8) {
+        self.arm_probe(id, kind, packets);
+        if self.life.confirmed || id != PathId::ZERO {
+            return;
+        }
+        let under_way = |space: Option<&PacketNumberSpace>| {
+            space.is_some_and(PacketNumberSpace::has_ack_eliciting_in_flight)
+        };
+        let data = self.paths.get(id).map(|path| &path.space);
+        let others = [
+            (SpaceKind::Initial, under_way(self.spaces.initial.as_ref())),
+            (
+                SpaceKind::Handshake,
+                under_way(self.spaces.handshake.as_ref()),
+            ),
+            (
+                SpaceKind::Data,
+                under_way(data) && self.keys.one_rtt.is_some() && !self.is_handshaking(),
+            ),
+        ];
+        for (other, under_way) in others {
+            if under_way && other != kind {
+                self.arm_probe(id, other, 1);
+            }
+        }
     }
 
     fn arm_probe(&mut self, id: PathId, kind: SpaceKind, packets: u8) {

@@ -540,7 +540,9 @@ impl Connection {
                 let path = self.paths.get_mut(id)?;
                 let owed = level == Level::OneRtt && (path.pending.probes > 0 || path.pending.ping);
                 if owed {
-                    if !writer.flags().ack_eliciting {
+                    // What is repeated may be probing frames only, which would not show a peer that
+                    // our address changed. RFC 9000 s9.1.
+                    if path.pending.probes > 0 || !writer.flags().ack_eliciting {
                         writer.push(&Frame::Ping);
                     }
                     if path.pending.immediate_ack && self.peer.min_ack_delay_us.is_some() {
