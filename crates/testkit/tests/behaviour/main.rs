@@ -12,6 +12,7 @@ mod keys;
 mod lifecycle;
 mod migration;
 mod network;
+mod property;
 mod raw;
 mod streams;
 mod versions;
