@@ -1,5 +1,6 @@
 //! Runs one input of a fuzz target: `cargo run -p tautline-testkit --example replay -- pair FILE`.
-//! A script of the pair is printed first; `'#7'` instead of a file is honest script 7.
+//! A script of the pair is printed first; `'#7'` instead of a file is honest script 7,
+//! and TAUTLINE_SAVE names a file to save it to.
 
 use std::process::ExitCode;
 
@@ -28,6 +29,11 @@ fn main() -> ExitCode {
                     return ExitCode::FAILURE;
                 }
             };
+        if let Some(to) = std::env::var_os("TAUTLINE_SAVE")
+            && let Err(error) = std::fs::write(&to, &data)
+        {
+            eprintln!("{}: {error}", to.display());
+        }
         if name == "pair" {
             println!("{}", fuzz::describe_pair(&data));
         }

@@ -19,8 +19,9 @@
 //! server  1-RTT      4  empty: the client may send early data next time
 //! ```
 //!
-//! Packets travel in clear, followed by a 16-byte tag: fifteen zeros after one byte that names
-//! the key (0 with [`NullTag::Zero`], where any key opens any packet). Headers are not masked.
+//! Packets travel in clear, followed by a 16-byte tag: one byte that names the key, in Initial
+//! packets one that marks the connection ID which keys derive from, and zeros (zeros only with
+//! [`NullTag::Zero`], where any key opens any packet). Headers are not masked.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -221,6 +222,26 @@ fn styled_keys(style: Style, level: Level, side: Side) -> Keys {
     }
 }
 
+/// Initial keys of both directions, which `dcid` marks. RFC 9001 s5.2.
+fn initial_keys(tag: NullTag, dcid: &ConnectionId, side: Side) -> Keys {
+    let directional = |sender| {
+        let mut bytes = [0; TAG_LEN];
+        if tag == NullTag::Keyed {
+            bytes[0] = key_number(Level::Initial, sender, 0);
+            let mix = |mark: u8, byte: &u8| mark.rotate_left(3) ^ byte;
+            bytes[1] = dcid.as_slice().iter().fold(0, mix);
+        }
+        DirectionalKeys {
+            header: header_key(),
+            packet: Box::new(NullPacketKey(bytes, NullLimits::default())),
+        }
+    };
+    Keys {
+        local: directional(side),
+        remote: directional(side.peer()),
+    }
+}
+
 struct NullNextKeys {
     style: Style,
     side: Side,
@@ -323,8 +344,8 @@ impl ClientSessionFactory for NullClient {
         Ok(Box::new(session))
     }
 
-    fn initial_keys(&self, _: Version, _: &ConnectionId, side: Side) -> Keys {
-        keys(self.tag, Level::Initial, side)
+    fn initial_keys(&self, _: Version, dcid: &ConnectionId, side: Side) -> Keys {
+        initial_keys(self.tag, dcid, side)
     }
 }
 
@@ -362,8 +383,8 @@ impl ServerSessionFactory for NullServer {
         Ok(Box::new(session))
     }
 
-    fn initial_keys(&self, _: Version, _: &ConnectionId, side: Side) -> Keys {
-        keys(self.tag, Level::Initial, side)
+    fn initial_keys(&self, _: Version, dcid: &ConnectionId, side: Side) -> Keys {
+        initial_keys(self.tag, dcid, side)
     }
 }
 

@@ -195,6 +195,73 @@ impl Assembler {
         };
     }
 
+    /// Drops what lies at `end` and beyond and was not handed out; no more will come.
+    pub(crate) fn truncate(&mut self, end: u64) {
+        while let Some((offset, data)) = self.borrowed.back_mut()
+            && offset.saturating_add(data.len() as u64) > end
+        {
+            if *offset < end {
+                // Below the length, because the end lies beyond.
+                data.truncate((end - *offset) as usize);
+                break;
+            }
+            self.borrowed.pop_back();
+        }
+        if self.is_unordered() {
+            // Slices have no order there.
+            for (offset, data) in &mut self.borrowed {
+                data.truncate(usize::try_from(end.saturating_sub(*offset)).unwrap_or(usize::MAX));
+            }
+            self.borrowed.retain(|(_, data)| !data.is_empty());
+        }
+        let (number, at) = split(end);
+        let kept = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        if number < self.first {
+            self.blocks.clear();
+        } else {
+            self.blocks.truncate(kept.saturating_add(1));
+            if let Some(Some(block)) = self.blocks.get_mut(kept) {
+                block.truncate(at);
+            }
+        }
+        if let Some(numbers) = &mut self.pending {
+            let blocks = &self.blocks;
+            let first = self.first;
+            numbers.retain(|number| {
+                let index = number
+                    .checked_sub(first)
+                    .and_then(|i| usize::try_from(i).ok());
+                let block = index.and_then(|index| blocks.get(index)?.as_ref());
+                block.is_some_and(|block| block.pending.is_some())
+            });
+        }
+        self.contiguous = self.contiguous.min(end.max(if self.is_unordered() {
+            0
+        } else {
+            self.delivered
+        }));
+        self.buffered = self.count_buffered();
+        self.release_blocks();
+    }
+
+    /// Bytes arrived and not handed out, counted anew.
+    fn count_buffered(&self) -> u64 {
+        if self.is_unordered() {
+            let slices = self.borrowed.iter().map(|(_, data)| data.len() as u64);
+            let blocks = self.blocks.iter().flatten();
+            let pending = blocks.filter_map(|block| block.pending.as_ref());
+            return slices.sum::<u64>() + pending.map(|bits| bits.count(0, BLOCK)).sum::<u64>();
+        }
+        let ahead = (self.first..)
+            .zip(&self.blocks)
+            .filter_map(|(number, block)| {
+                let start = self.contiguous.saturating_sub(number * BLOCK as u64);
+                let start = usize::try_from(start).unwrap_or(BLOCK).min(BLOCK);
+                Some(block.as_ref()?.received.count(start, BLOCK))
+            });
+        self.contiguous.saturating_sub(self.delivered) + ahead.sum::<u64>()
+    }
+
     fn insert_unordered(&mut self, offset: u64, data: Bytes, mut may_borrow: usize) -> bool {
         let end = offset + data.len() as u64;
         let before = self.buffered;

@@ -88,7 +88,8 @@ impl Bits {
 /// Bytes of one block.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    /// Bytes from position `taken` on; empty until something is copied in.
+    /// Bytes from position `taken` on, up to the last that arrived. Room for the rest of the
+    /// block, or none at all until something is copied in.
     data: BytesMut,
     /// Positions below were handed out.
     taken: usize,
@@ -101,15 +102,20 @@ pub(super) struct Block {
 impl Block {
     /// Copies `bytes` to position `at`; how many of them had not arrived before.
     pub(super) fn fill(&mut self, at: usize, bytes: &[u8]) -> u64 {
-        if self.data.is_empty() {
-            self.data = BytesMut::zeroed(BLOCK);
+        if self.data.capacity() == 0 {
+            self.data.reserve(BLOCK);
             self.taken = 0;
         }
+        debug_assert!(at >= self.taken, "fill below what was taken");
         let from = at.saturating_sub(self.taken);
-        if let Some(room) = self.data.get_mut(from..from + bytes.len()) {
-            room.copy_from_slice(bytes);
-        } else {
-            debug_assert!(false, "fill below what was taken");
+        let (known, new) = bytes.split_at(self.data.len().saturating_sub(from).min(bytes.len()));
+        if let Some(room) = self.data.get_mut(from..from + known.len()) {
+            room.copy_from_slice(known);
+        }
+        if !new.is_empty() {
+            // Only gaps are zeroed; what follows in order is written once.
+            self.data.resize(from + known.len(), 0);
+            self.data.extend_from_slice(new);
         }
         self.received.set(at, at + bytes.len())
     }
@@ -119,10 +125,10 @@ impl Block {
         let skip = at.saturating_sub(self.taken).min(self.data.len());
         let len = len.min(self.data.len() - skip);
         self.taken += skip + len;
-        if skip == 0 && len == self.data.len() {
+        self.data.advance(skip);
+        if self.taken == BLOCK {
             return std::mem::take(&mut self.data).freeze();
         }
-        self.data.advance(skip);
         self.data.split_to(len).freeze()
     }
 
@@ -144,6 +150,17 @@ impl Block {
         bytes
     }
 
+    /// Forgets what arrived from position `at` on.
+    pub(super) fn truncate(&mut self, at: usize) {
+        self.received.clear(at, BLOCK);
+        if let Some(pending) = &mut self.pending {
+            pending.clear(at, BLOCK);
+            if pending.is_empty() {
+                self.pending = None;
+            }
+        }
+    }
+
     /// Bytes of memory held, the block itself included.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
@@ -152,6 +169,6 @@ impl Block {
         } else {
             0
         };
-        size_of::<Self>() + self.data.len() + pending
+        size_of::<Self>() + self.data.capacity() + pending
     }
 }

@@ -152,7 +152,7 @@ impl RecvHalf {
 
     /// Takes a checked STREAM frame. At most `may_borrow` slices of receive buffers may be added.
     /// True when there is more to read than before.
-    pub(super) fn on_data(&mut self, extent: Extent, data: Bytes, may_borrow: usize) -> bool {
+    pub(super) fn on_data(&mut self, extent: Extent, mut data: Bytes, may_borrow: usize) -> bool {
         self.highest = self.highest.max(extent.offset + extent.len);
         let was_open = self.final_size.is_none();
         if extent.fin {
@@ -169,6 +169,11 @@ impl RecvHalf {
         }
         if !matches!(self.state, RecvState::Recv | RecvState::SizeKnown) {
             return false;
+        }
+        if let Some(reset) = self.reset {
+            // Credit for what lies beyond was given back: it must not be kept.
+            let wanted = reset.reliable_size.saturating_sub(extent.offset);
+            data.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
         }
         let grew = self.assembler.insert(extent.offset, data, may_borrow);
         if self.reset.is_none() && Some(self.assembler.contiguous()) == self.final_size {
@@ -237,6 +242,7 @@ impl RecvHalf {
             reliable_size,
             at,
         });
+        self.assembler.truncate(reliable_size);
         self.settle_reset();
         self.state == RecvState::ResetRecvd
     }

@@ -32,6 +32,8 @@ pub(super) struct Sniffed {
     largest: [Option<u64>; 3],
     /// First byte of the newest 1-RTT packet's tag.
     tag: u8,
+    /// Second byte of the newest Initial packet's tag.
+    pub(super) mark: u8,
 }
 
 impl Default for Sniffed {
@@ -43,6 +45,7 @@ impl Default for Sniffed {
             version: Version::V1,
             largest: [None; 3],
             tag: 0,
+            mark: 0,
         }
     }
 }
@@ -83,9 +86,13 @@ impl Sniffed {
             };
             self.dcid = dcid;
             self.first_dcid.get_or_insert(dcid);
+            let tag = rest[..len].last_chunk::<16>().copied().unwrap_or_default();
             match long {
                 Some((version, scid)) => (self.version, self.scid) = (version, scid),
-                None => self.tag = rest[..len].iter().nth_back(15).copied().unwrap_or(0),
+                None => self.tag = tag[0],
+            }
+            if space == 0 {
+                self.mark = tag[1];
             }
             let pn_len = usize::from(rest[0] & 3) + 1;
             if let Some(bytes) = rest.get(pn_offset..pn_offset + pn_len) {
@@ -171,7 +178,10 @@ impl Sniffed {
             LONG_TAGS[usize::from(level)] + from_server
         };
         let mut seal = [0; 16];
-        seal[0] = if zero_tag { 0 } else { tag };
+        if !zero_tag {
+            seal[0] = tag;
+            seal[1] = if level == 0 { self.mark } else { 0 };
+        }
         w.bytes(&seal);
         let len = w.len();
         packet.truncate(len);

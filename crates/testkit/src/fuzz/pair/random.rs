@@ -19,8 +19,7 @@ const HONEST_ENDS: [u16; 11] = [
     end::KEEP_ALIVE,
     end::NO_EARLY_DATA,
 ];
-const HONEST_SHARED: [u8; 5] = [
-    shared::ZERO_TAGS,
+const HONEST_SHARED: [u8; 4] = [
     shared::RETRY,
     shared::QLOG,
     shared::TINY_LIMITS,

@@ -111,6 +111,8 @@ impl Setup {
         let either = self.client | self.server;
         either & (end::OTHER_ALPN | end::NO_MIGRATION) != 0
             || self.is_shared(shared::REFUSE | shared::TINY_CONFIDENTIALITY)
+            // Any key opens any packet, also those of other connections and phases.
+            || self.is_shared(shared::ZERO_TAGS)
             || matches!(self.edit_side, 1..=4)
             || !self.token.is_empty()
             // Without connection IDs, a client hears only where it expects its server.

@@ -159,6 +159,11 @@ impl World {
         if self.hosts[0].ends.len() >= MAX_CONNECTIONS || self.connects >= 100 {
             return;
         }
+        if self.connects > 0 && self.setup.endpoint_cid_len(Side::Client) == 0 {
+            // Nothing would tell packets for this one from late ones for the former: all
+            // connections have the same keys here.
+            return;
+        }
         let index = self.connects;
         let four_tuple = FourTuple {
             local: self.addresses.client(index),
@@ -266,6 +271,8 @@ impl World {
         for segment in bytes[..transmit.len].chunks(size) {
             assert!(!segment.is_empty(), "empty datagram");
             self.sniffed[slot(to)].note(segment, self.setup.endpoint_cid_len(to));
+            // Both directions' Initial keys come from one connection ID.
+            self.sniffed[slot(from)].mark = self.sniffed[slot(to)].mark;
             let queue = &mut self.under_way[slot(to)];
             if queue.len() < MAX_UNDER_WAY {
                 queue.push_back(Datagram {
@@ -421,11 +428,11 @@ impl End {
         let streams = self.connection.stream_stats();
         assert!(
             streams.receive_buffered_bytes <= receive,
-            "receive buffer over its limit"
+            "{} bytes received and not read, of {receive}", streams.receive_buffered_bytes
         );
         assert!(
             streams.send_buffered_bytes <= send,
-            "send buffer over its limit"
+            "{} bytes written and not acknowledged, of {send}", streams.send_buffered_bytes
         );
         let stats = self.connection.stats();
         let path = self.connection.path_stats(PathId::ZERO);

@@ -202,6 +202,60 @@ proptest! {
         prop_assert_eq!(delivered, assembler.contiguous());
     }
 
+    /// After a cut, everything below it still comes out exactly once, nothing else is kept.
+    #[test]
+    fn truncated_like_the_model(
+        before in prop::collection::vec(op(), 0..60),
+        unordered: bool,
+        cut in 0..2 * SPAN,
+        after in prop::collection::vec(op(), 0..30),
+    ) {
+        let mut assembler = Assembler::default();
+        let mut given = vec![false; 2 * SPAN as usize];
+        let mut read = |assembler: &mut Assembler, max| {
+            let at = assembler.delivered();
+            let chunk = match unordered {
+                true => assembler.read_unordered(max),
+                false => assembler.read(max, u64::MAX).map(|chunk| (at, chunk)),
+            };
+            let Some((offset, chunk)) = chunk else { return false };
+            check(offset, &chunk);
+            for given in &mut given[offset as usize..][..chunk.len()] {
+                assert!(!std::mem::replace(given, true), "given twice");
+            }
+            true
+        };
+        for op in before {
+            match op {
+                Op::Insert { offset, len, may_borrow } => {
+                    assembler.insert(offset, bytes(offset, len), may_borrow);
+                }
+                Op::Read { max } => { read(&mut assembler, max); }
+            }
+        }
+        assembler.truncate(cut);
+        let handed_out = assembler.delivered();
+        let end_op = Op::Insert { offset: 0, len: SPAN as usize, may_borrow: 1 };
+        for op in after.into_iter().chain([end_op]) {
+            match op {
+                Op::Insert { offset, len, may_borrow } => {
+                    let len = len.min(cut.saturating_sub(offset) as usize);
+                    assembler.insert(offset, bytes(offset, len), may_borrow);
+                }
+                Op::Read { max } => { read(&mut assembler, max); }
+            }
+        }
+        while read(&mut assembler, usize::MAX) {}
+        prop_assert!(assembler.delivered() >= handed_out);
+        prop_assert!(assembler.buffered() == 0 || cut > SPAN);
+        for (at, given) in given.iter().enumerate().take(cut.min(SPAN) as usize) {
+            prop_assert!(*given, "byte {at} lost");
+        }
+        if !unordered {
+            prop_assert!(assembler.delivered() <= handed_out.max(cut));
+        }
+    }
+
     /// Read out of order (after some ordered reads), every byte comes out exactly once.
     #[test]
     fn unordered_like_the_model(
