@@ -6,7 +6,15 @@ use crate::tools::{self, cargo};
 
 pub(crate) fn run() -> Result<()> {
     tools::run(cargo().args(["fmt", "--all", "--check"]))?;
-    tools::run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    tools::run(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
     crate::deps::run()?;
     crate::sizes::run()?;
     crate::test::run(&crate::test::Options::default())

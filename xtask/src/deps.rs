@@ -7,21 +7,81 @@ use crate::tools::{relative, root, rust_files};
 /// (folder, import that must not appear in it, why).
 const FORBIDDEN: &[(&str, &str, &str)] = &[
     ("crates/transport", "tokio", "the transport is sans-IO"),
-    ("crates/transport", "std::net::UdpSocket", "the transport is sans-IO"),
-    ("crates/transport", "std::thread", "the transport is sans-IO"),
-    ("crates/transport/src/wire", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/stream", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/datagram", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/space", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/recovery", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/congestion", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/ack", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/path", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/tls", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/packet", "crate::connection", "rooms do not know the hall"),
-    ("crates/transport/src/congestion", "crate::recovery", "policies see plain numbers"),
-    ("crates/transport/src/congestion", "crate::path", "policies see plain numbers"),
-    ("crates/sim", "tokio", "the simulator has no clock but its own"),
+    (
+        "crates/transport",
+        "std::net::UdpSocket",
+        "the transport is sans-IO",
+    ),
+    (
+        "crates/transport",
+        "std::thread",
+        "the transport is sans-IO",
+    ),
+    (
+        "crates/transport/src/wire",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/stream",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/datagram",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/space",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/recovery",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/congestion",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/ack",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/path",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/tls",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/packet",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
+        "crates/transport/src/congestion",
+        "crate::recovery",
+        "policies see plain numbers",
+    ),
+    (
+        "crates/transport/src/congestion",
+        "crate::path",
+        "policies see plain numbers",
+    ),
+    (
+        "crates/sim",
+        "tokio",
+        "the simulator has no clock but its own",
+    ),
 ];
 
 pub(crate) fn run() -> Result<()> {

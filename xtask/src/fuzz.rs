@@ -27,7 +27,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     for target in targets {
         let mut fuzz = Command::new("cargo");
-        fuzz.current_dir(&folder).args(["+nightly", "fuzz", "run", &target, "--"]);
+        fuzz.current_dir(&folder)
+            .args(["+nightly", "fuzz", "run", &target, "--"]);
         run_command(fuzz.arg(format!("-runs={}", options.runs)))?;
     }
     Ok(())

@@ -20,13 +20,18 @@ pub(crate) fn run() -> Result<()> {
             continue;
         }
         let text = std::fs::read_to_string(&path)?;
-        let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code = text
+            .split("\n#[cfg(test)]\nmod ")
+            .next()
+            .unwrap_or_default();
         let lines = code.lines().count();
         if lines >= FILE_REVIEW {
             files.push((lines, name.clone()));
         }
         functions.extend(
-            long_functions(code).into_iter().map(|(lines, what)| (lines, format!("{name}: {what}"))),
+            long_functions(code)
+                .into_iter()
+                .map(|(lines, what)| (lines, format!("{name}: {what}"))),
         );
     }
     print_list("files", &mut files, FILE_SPLIT);
@@ -55,7 +60,8 @@ fn long_functions(code: &str) -> Vec<(usize, String)> {
         let indent = line.len() - line.trim_start().len();
         let text = line.trim_start();
         let starts = text.starts_with("fn ")
-            || text.starts_with("pub") && text.split('(').next().is_some_and(|h| h.contains(" fn "));
+            || text.starts_with("pub")
+                && text.split('(').next().is_some_and(|h| h.contains(" fn "));
         let starts = starts || text.starts_with("pub(") && text.contains(") fn ");
         match &open {
             None if starts => {

@@ -18,17 +18,31 @@ pub(crate) struct Options {
 }
 
 fn install_missing() {
-    let missing: Vec<&str> =
-        NEEDED.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
+    let missing: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(program, _)| !has(program))
+        .map(|(_, package)| *package)
+        .collect();
     if missing.is_empty() {
         return;
     }
-    println!("missing: {}; installing by package name", missing.join(", "));
+    println!(
+        "missing: {}; installing by package name",
+        missing.join(", ")
+    );
     let installed = has("apt-get")
         && crate::tools::run(Command::new("apt-get").args(["update", "-qq"])).is_ok()
-        && crate::tools::run(Command::new("apt-get").args(["install", "-y", "-qq"]).args(&missing)).is_ok();
+        && crate::tools::run(
+            Command::new("apt-get")
+                .args(["install", "-y", "-qq"])
+                .args(&missing),
+        )
+        .is_ok();
     if !installed {
-        println!("could not install {}: tests that need them will say *skipped*", missing.join(", "));
+        println!(
+            "could not install {}: tests that need them will say *skipped*",
+            missing.join(", ")
+        );
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) fn cargo() -> Command {
 /// Runs a command, showing it; fails if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("+ {}", shown(command));
-    let status = command.status().with_context(|| format!("cannot run {}", shown(command)))?;
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", shown(command)))?;
     if !status.success() {
         bail!("{} ended with {status}", shown(command));
     }
@@ -32,10 +34,14 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
-    command
-        .get_args()
-        .fold(name, |line, argument| format!("{line} {}", argument.to_string_lossy()))
+    let name = program
+        .file_name()
+        .unwrap_or(program.as_os_str())
+        .to_string_lossy()
+        .into_owned();
+    command.get_args().fold(name, |line, argument| {
+        format!("{line} {}", argument.to_string_lossy())
+    })
 }
 
 /// Whether a program is on the PATH.
@@ -68,5 +74,8 @@ pub(crate) fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// `path` as seen from the repository's root.
 pub(crate) fn relative(path: &Path) -> String {
-    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+    path.strip_prefix(root())
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }

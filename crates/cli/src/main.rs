@@ -70,7 +70,9 @@ fn run(command: Command) -> Outcome {
 }
 
 fn block_on(work: impl Future<Output = Outcome>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(work);
     // A read of a slow disk that nobody waits for must not keep the program alive.
     runtime.shutdown_background();
