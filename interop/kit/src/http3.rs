@@ -1,6 +1,6 @@
 //! HTTP/3 by the `h3` crate.
 
-use std::{future::poll_fn, path::Path, pin::pin};
+use std::{future::poll_fn, path::Path, pin::pin, rc::Rc, time::Duration};
 
 use anyhow::{Result, bail};
 use bytes::{Buf, Bytes};
@@ -10,6 +10,7 @@ use futures_util::{
     stream,
 };
 use h3::quic;
+use tokio::sync::Notify;
 
 use crate::{client::Progress, files};
 
@@ -63,19 +64,38 @@ where
     }
 }
 
-pub(crate) async fn serve<C>(connection: C, www: &Path) -> Result<()>
+/// A request for this path ends the connection: browsers have no other way to be told.
+const CLOSE_PATH: &str = "/close";
+/// Time for tickets to arrive.
+const CLOSE_AFTER: Duration = Duration::from_millis(200);
+
+pub(crate) async fn serve<C>(connection: C, www: &Path, close: impl Fn()) -> Result<()>
 where
     C: quic::Connection<Bytes> + 'static,
     C::BidiStream: 'static,
 {
     let mut http = h3::server::Connection::<C, Bytes>::new(connection).await?;
-    while let Some(resolver) = http.accept().await? {
+    let closing = Rc::new(Notify::new());
+    loop {
+        let resolver = tokio::select! {
+            accepted = http.accept() => match accepted? {
+                Some(resolver) => resolver,
+                None => return Ok(()),
+            },
+            () = closing.notified() => {
+                close();
+                continue;
+            }
+        };
+        let closing = Rc::clone(&closing);
         let www = www.to_owned();
         tokio::task::spawn_local(async move {
             let answer = async {
                 let (request, mut stream) = resolver.resolve_request().await?;
+                let end = request.uri().path() == CLOSE_PATH;
                 let (status, body) = match files::read(&www, request.uri().path()) {
                     Ok(body) => (http::StatusCode::OK, body),
+                    Err(_) if end => (http::StatusCode::OK, Vec::new()),
                     Err(_) => (http::StatusCode::NOT_FOUND, Vec::new()),
                 };
                 let kind = if request.uri().path().ends_with(".html") {
@@ -85,10 +105,16 @@ where
                 };
                 let response = http::Response::builder()
                     .status(status)
-                    .header("content-length", body.len())
+                    .header("content-length", if end { 1 } else { body.len() })
                     .header("content-type", kind)
                     .body(())?;
                 stream.send_response(response).await?;
+                if end {
+                    // The page waits for a byte that never comes, and so for the end.
+                    tokio::time::sleep(CLOSE_AFTER).await;
+                    closing.notify_one();
+                    return Ok(());
+                }
                 stream.send_data(Bytes::from(body)).await?;
                 stream.finish().await?;
                 anyhow::Ok(())
@@ -98,5 +124,4 @@ where
             }
         });
     }
-    Ok(())
 }

@@ -47,10 +47,12 @@ async fn input_end() {
 
 async fn serve<C: Connection>(connection: C, arguments: &Rc<Arguments>) {
     fact("connections", 1);
+    // H3_NO_ERROR. RFC 9114 s8.1.
+    let close = || connection.close(0x100, b"");
     let answer = async {
         match arguments.protocol {
             Protocol::Http3 => {
-                if let Err(error) = http3::serve(connection.http3(), &arguments.www).await {
+                if let Err(error) = http3::serve(connection.http3(), &arguments.www, close).await {
                     eprintln!("http3: {error:#}");
                 }
             }

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! interop-proxy --listen ADDR --upstream ADDR [--seed N] [--drop P] [--corrupt P]
-//!               [--duplicate P] [--burst N] [--delay-ms N] [--rebind-every BYTES] [--rebinds N]
+//!               [--duplicate P] [--burst N] [--delay-ms N] [--kbps N] [--queue BYTES]
+//!               [--rebind-every BYTES] [--rebinds N]
 //! ```
 //!
 //! Probabilities P hold for each datagram and direction; no more than `--burst` datagrams in a
-//! row are dropped or corrupted. What happens to the n-th datagram of a direction depends on the
+//! row are dropped or corrupted. `--kbps` limits each direction, behind a queue that drops what does
+//! not fit `--queue`. What happens to the n-th datagram of a direction depends on the
 //! seed, the direction and n alone. After every `--rebind-every` bytes towards the client the
 //! client's packets come from another port, and what still goes to the old one is lost, as when a
 //! NAT forgets its mapping.
@@ -14,6 +16,7 @@
 //! Runs until its standard input ends, then prints what it saw as lines `FACT name value`.
 
 mod faults;
+mod pipe;
 mod relay;
 mod server_hello;
 mod watch;
@@ -31,6 +34,10 @@ pub(crate) struct Options {
     upstream: SocketAddr,
     faults: Faults,
     delay: Duration,
+    /// Bytes per second of each direction; 0: no limit.
+    rate: u64,
+    /// What may wait for its turn, in bytes.
+    queue: u64,
     rebind_every: Option<u64>,
     rebinds: u64,
 }
@@ -42,6 +49,8 @@ fn options() -> Result<Options> {
         upstream: nowhere,
         faults: Faults::default(),
         delay: Duration::ZERO,
+        rate: 0,
+        queue: 64 * 1024,
         rebind_every: None,
         rebinds: u64::MAX,
     };
@@ -59,6 +68,8 @@ fn options() -> Result<Options> {
             "--duplicate" => options.faults.duplicate = value.parse()?,
             "--burst" => options.faults.burst = value.parse()?,
             "--delay-ms" => options.delay = Duration::from_millis(value.parse()?),
+            "--kbps" => options.rate = value.parse::<u64>()? * 1000 / 8,
+            "--queue" => options.queue = value.parse()?,
             "--rebind-every" => options.rebind_every = Some(value.parse()?),
             "--rebinds" => options.rebinds = value.parse()?,
             _ => bail!("unknown argument {name}"),

@@ -4,9 +4,8 @@ use std::{
     collections::HashMap,
     io,
     net::{SocketAddr, UdpSocket},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -14,13 +13,12 @@ use anyhow::Result;
 use crate::{
     Options,
     faults::{Direction, Fate, Lane},
+    pipe::Pipe,
     watch::Watch,
 };
 
 const MAX_DATAGRAM: usize = 65_536;
 const BUFFER_BYTES: usize = 4 << 20;
-
-type Waiting = (Instant, Vec<u8>, Arc<UdpSocket>, SocketAddr);
 
 /// A relay that runs.
 pub(crate) struct Relay {
@@ -47,8 +45,8 @@ struct Fixed {
     listen: Arc<UdpSocket>,
     upstream: SocketAddr,
     rebind_every: Option<u64>,
-    delay: Duration,
-    delayed: mpsc::Sender<Waiting>,
+    to_server: Pipe,
+    to_client: Pipe,
 }
 
 fn socket(address: SocketAddr) -> io::Result<Arc<UdpSocket>> {
@@ -74,21 +72,15 @@ pub(crate) fn start(options: Options) -> Result<Relay> {
         ways: HashMap::new(),
         rebinds_left: options.rebinds,
     }));
-    let (delayed, waiting) = mpsc::channel::<Waiting>();
+    let pipe = || Pipe::new(options.delay, options.rate, options.queue);
     let fixed = Arc::new(Fixed {
         listen: socket(options.listen)?,
         upstream: options.upstream,
         rebind_every: options.rebind_every,
-        delay: options.delay,
-        delayed,
+        to_server: pipe(),
+        to_client: pipe(),
     });
     println!("LISTENING {}", fixed.listen.local_addr()?);
-    thread::spawn(move || {
-        for (due, datagram, socket, to) in waiting {
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-            let _ = socket.send_to(&datagram, to);
-        }
-    });
     let relay = Relay {
         shared: Arc::clone(&shared),
     };
@@ -251,13 +243,13 @@ fn forward(
     if let Some(name) = name {
         watch.count(&format!("{name}_{}", direction.name()), 1);
     }
+    let pipe = match direction {
+        Direction::ToServer => &fixed.to_server,
+        Direction::ToClient => &fixed.to_client,
+    };
     for _ in 0..copies {
-        if fixed.delay.is_zero() {
-            let _ = socket.send_to(datagram, to);
-        } else {
-            let due = Instant::now() + fixed.delay;
-            let waiting = (due, datagram.to_vec(), Arc::clone(socket), to);
-            let _ = fixed.delayed.send(waiting);
+        if !pipe.send(datagram, socket, to) {
+            watch.count(&format!("overflowed_{}", direction.name()), 1);
         }
     }
 }

@@ -41,13 +41,20 @@ pub(crate) fn crypto(packet: &Packet<'_>, client_dcid: &[u8]) -> Option<Vec<Piec
     let (before, from_number) = bytes.split_at_mut_checked(packet.number_offset)?;
     let first = before.first_mut()?;
     let number = from_number.get_mut(..4)?;
-    keys.remote.header.decrypt_in_place(&sample, first, number).ok()?;
+    keys.remote
+        .header
+        .decrypt_in_place(&sample, first, number)
+        .ok()?;
     let number_len = usize::from(*first & 3) + 1;
     // The number as it stands is right for the first packets of a connection.
     let number = number.get(..number_len)?;
     let number = number.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte));
     let (header, payload) = bytes.split_at_mut_checked(packet.number_offset + number_len)?;
-    let plain = keys.remote.packet.decrypt_in_place(number, header, payload).ok()?;
+    let plain = keys
+        .remote
+        .packet
+        .decrypt_in_place(number, header, payload)
+        .ok()?;
     let mut pieces = Vec::new();
     // What cannot be read after the first frames is not needed.
     let _ = collect(plain, &mut pieces);
@@ -95,7 +102,9 @@ pub(crate) fn find(pieces: &BTreeMap<u64, Vec<u8>>) -> Option<ServerHello> {
     }
     let mut rest = stream.as_slice();
     loop {
-        let [_kind, high, middle, low] = *rest.get(..4)? else { return None };
+        let [_kind, high, middle, low] = *rest.get(..4)? else {
+            return None;
+        };
         let len = u32::from_be_bytes([0, high, middle, low]) as usize;
         let (message, after) = rest.split_at_checked(4 + len)?;
         if let Some(hello) = parse(message) {
@@ -145,4 +154,45 @@ fn parse(message: &[u8]) -> Option<ServerHello> {
         cipher_suite,
         resumed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    /// The server's Initial of RFC 9001 appendix A.3.
+    const SERVER_INITIAL: &str = "cf000000010008f067a5502a4262b5004075c0d95a482cd0991cd25b0aac406a\
+        5816b6394100f37a1c69797554780bb38cc5a99f5ede4cf73c3ec2493a1839b3dbcba3f6ea46c5b7684df3548e\
+        7ddeb9c3bf9c73cc3f3bded74b562bfb19fb84022f8ef4cdd93795d77d06edbb7aaf2f58891850abbdca3d2039\
+        8c276456cbc42158407dd074ee";
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex
+            .chars()
+            .filter_map(|c| c.to_digit(16))
+            .map(|d| d as u8)
+            .collect();
+        digits
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit))
+            .collect()
+    }
+
+    #[test]
+    fn the_server_hello_of_rfc_9001_is_read() {
+        let datagram = bytes(SERVER_INITIAL);
+        let packets = wire::packets(&datagram);
+        let [packet] = packets.as_slice() else {
+            panic!("one packet")
+        };
+        assert_eq!(
+            crypto(packet, &bytes("8394c8f03e515709")),
+            None,
+            "of another connection"
+        );
+        let pieces = crypto(packet, &bytes("8394c8f03e515708")).unwrap();
+        let hello = find(&pieces.into_iter().collect()).unwrap();
+        assert_eq!((hello.cipher_suite, hello.resumed), (0x1301, false));
+    }
 }

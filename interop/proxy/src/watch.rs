@@ -78,10 +78,16 @@ impl Watch {
         if !packet.extra.is_empty() {
             self.count("initial_with_token", 1);
         }
-        let known = self.attempts.iter().any(|attempt| attempt.dcid == packet.destination);
+        let known = self
+            .attempts
+            .iter()
+            .any(|attempt| attempt.dcid == packet.destination);
         if !known && self.attempts.len() < MAX_ATTEMPTS {
             let dcid = packet.destination.to_vec();
-            self.attempts.push(Attempt { dcid, crypto: BTreeMap::new() });
+            self.attempts.push(Attempt {
+                dcid,
+                crypto: BTreeMap::new(),
+            });
         }
     }
 

@@ -49,7 +49,10 @@ impl ClientPeer {
             .with_tls(provider::Client::from(config))?
             .with_io("127.0.0.1:0")?
             .start()?;
-        Ok(Self { client, address: arguments.address })
+        Ok(Self {
+            client,
+            address: arguments.address,
+        })
     }
 }
 
@@ -61,9 +64,14 @@ impl Client for ClientPeer {
             return unsupported("s2n_quic::Client sends nothing before the handshake is done");
         }
         let wanted = s2n_quic::client::Connect::new(self.address);
-        let connection =
-            self.client.connect(wanted.with_server_name(tls::SERVER_NAME)).await?;
-        Ok(Connected { connection: Conn::new(connection), early: false })
+        let connection = self
+            .client
+            .connect(wanted.with_server_name(tls::SERVER_NAME))
+            .await?;
+        Ok(Connected {
+            connection: Conn::new(connection),
+            early: false,
+        })
     }
 
     fn migrate(&self) -> Result<()> {
@@ -93,7 +101,9 @@ impl ServerPeer {
         } else {
             builder.start()?
         };
-        Ok(Self { server: Mutex::new(server) })
+        Ok(Self {
+            server: Mutex::new(server),
+        })
     }
 }
 
@@ -140,7 +150,9 @@ impl RawStreams for Conn {
     async fn accept_bi(&self) -> Result<(SendStream, ReceiveStream)> {
         let mut acceptor = self.bidirectional.lock().await;
         let stream = acceptor.accept_bidirectional_stream().await?;
-        let (recv, send) = stream.ok_or_else(|| anyhow!("the connection is closed"))?.split();
+        let (recv, send) = stream
+            .ok_or_else(|| anyhow!("the connection is closed"))?
+            .split();
         Ok((send, recv))
     }
 
@@ -163,7 +175,8 @@ impl RawStreams for Conn {
     }
 
     fn close(&self, code: u64, _reason: &[u8]) {
-        self.handle.close(application::Error::new(code).unwrap_or(application::Error::UNKNOWN));
+        self.handle
+            .close(application::Error::new(code).unwrap_or(application::Error::UNKNOWN));
     }
 }
 

@@ -1,8 +1,8 @@
 //! One cell of the table: a server, a client, the proxy between them, and the verdict.
 
-use std::{fmt, path::Path, time::Duration};
+use std::{fmt, path::Path, process::Command, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{
     case::Case,
@@ -95,10 +95,11 @@ impl Cell<'_> {
             connect_port: proxy_port,
             version_two: self.peer.version_two,
             http3: self.peer.http3_only || self.case == Case::Http3,
+            rebindings: self.peer.rebindings,
             we_update_keys: self.side == Side::Client || !self.peer.starts_key_updates,
         };
-        let (mut server_command, mut client_command) = match self.side {
-            Side::Client => (self.peer.server(&setup)?, setup.our_client()),
+        let (mut server_command, mut steps) = match self.side {
+            Side::Client => (self.peer.server(&setup)?, vec![setup.our_client()]),
             Side::Server => (setup.our_server(), self.peer.client(&setup)?),
         };
         let mut server = Program::start(&mut server_command, &home.join("server"))?;
@@ -109,19 +110,11 @@ impl Cell<'_> {
         let mut seen = Evidence::default();
         let mut trouble = None;
         for _ in 0..self.case.rounds() {
-            let mut client = Program::start(&mut client_command, &home.join("client"))?;
-            let status = client.wait(CLIENT_LIMIT)?;
-            self.report(&mut seen, Side::Client).add(&client.output());
-            if status.is_none_or(|status| !status.success()) {
-                let how = status.map_or("did not end in time".to_owned(), |s| s.to_string());
-                trouble = Some(format!("client: {how}: {}", client.last_words()));
-                break;
-            }
-            if let Err(error) = self
-                .peer
-                .after_client(&setup, &client)
-                .and_then(|()| files::compare(self.case, &folder.www(), &home.join("out")))
-            {
+            let outcome = steps
+                .iter_mut()
+                .try_for_each(|step| self.client_run(step, &setup, &mut seen))
+                .and_then(|()| files::compare(self.case, &folder.www(), &home.join("out")));
+            if let Err(error) = outcome {
                 trouble = Some(format!("{error:#}"));
                 break;
             }
@@ -131,6 +124,25 @@ impl Cell<'_> {
         self.report(&mut seen, Side::Server).add(&server.output());
         seen.proxy.add(&proxy.output());
         Ok(self.verdict(&seen, trouble, &server))
+    }
+
+    /// One run of one client program.
+    fn client_run(
+        &self,
+        command: &mut Command,
+        setup: &Setup<'_>,
+        seen: &mut Evidence,
+    ) -> Result<()> {
+        let mut client = Program::start(command, &setup.home.join("client"))?;
+        let status = client.wait(CLIENT_LIMIT)?;
+        self.report(seen, Side::Client).add(&client.output());
+        match status {
+            None => bail!("client: did not end in time: {}", client.last_words()),
+            Some(status) if !status.success() => {
+                bail!("client: {status}: {}", client.last_words())
+            }
+            Some(_) => self.peer.after_client(setup, &client),
+        }
     }
 
     fn report<'e>(&self, seen: &'e mut Evidence, end: Side) -> &'e mut super::evidence::Report {

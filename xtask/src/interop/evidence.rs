@@ -105,3 +105,22 @@ impl Evidence {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_and_sums_made() {
+        let mut seen = Evidence::default();
+        seen.proxy
+            .add("LISTENING x\nFACT handshakes 2\nNOTE alpn h3\nFACT odd\n");
+        seen.proxy
+            .add("FACT handshakes 3\nUNSUPPORTED no such thing\n");
+        assert_eq!(seen.exactly("handshakes", 5), Ok(()));
+        assert!(seen.none("handshakes").is_err() && seen.some("odd").is_err());
+        assert_eq!(seen.proxy.note("alpn"), Some("h3"));
+        assert_eq!(seen.proxy.unsupported.as_deref(), Some("no such thing"));
+        assert!(seen.ours("resumed").is_err() && seen.noted("alpn", "h3").is_err());
+    }
+}

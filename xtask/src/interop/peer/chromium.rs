@@ -8,14 +8,20 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::setup::Setup;
-use crate::interop::{files::sha256, process::Program};
+use crate::interop::{case::Case, files::sha256, process::Program};
 
 /// Virtual milliseconds that the page may take; time stands still while requests run.
 const BUDGET_MS: &str = "60000";
 
 pub(super) fn client(setup: &Setup<'_>) -> Result<Command> {
     std::fs::write(setup.www.join("page.html"), page())?;
-    let paths = setup.paths.join(",");
+    // A semicolon: the connection is closed in between.
+    let paths = match (setup.case, setup.paths.split_first()) {
+        (Case::Resumption | Case::ZeroRtt, Some((first, rest))) => {
+            format!("{first};{}", rest.join(","))
+        }
+        _ => setup.paths.join(","),
+    };
     let port = setup.connect_port;
     let mut command = Command::new("chromium");
     command
@@ -40,6 +46,7 @@ pub(super) fn client(setup: &Setup<'_>) -> Result<Command> {
             "--ignore-certificate-errors-spki-list={}",
             setup.workshop.key_pin()?
         ))
+        .args((setup.case == Case::Version2).then_some("--quic-version=RFCv2"))
         .arg(format!("--virtual-time-budget={BUDGET_MS}"))
         .arg("--dump-dom")
         .arg(format!("https://127.0.0.1:{port}/page.html#{paths}"));
@@ -51,15 +58,26 @@ fn page() -> &'static str {
 const out = document.getElementById('o');
 performance.setResourceTimingBufferSize(5000);
 const hex = buffer => [...new Uint8Array(buffer)].map(b => b.toString(16).padStart(2, '0')).join('');
+const get = async path => {
+  for (let attempt = 0; ; attempt++) {
+    try { return await (await fetch(path, {cache: 'no-store'})).arrayBuffer(); }
+    catch (error) { if (attempt == 3) throw error; }
+  }
+};
+const line = async path => {
+  try {
+    const body = await get(path);
+    const hash = hex(await crypto.subtle.digest('SHA-256', body));
+    const timing = performance.getEntriesByName(location.origin + path)[0];
+    return `GOT ${path} ${body.byteLength} ${hash} ${timing ? timing.nextHopProtocol : '?'}`;
+  } catch (error) { return `BAD ${path} ${error}`; }
+};
 (async () => {
-  const lines = await Promise.all(location.hash.slice(1).split(',').map(async path => {
-    try {
-      const body = await (await fetch(path, {cache: 'no-store'})).arrayBuffer();
-      const hash = hex(await crypto.subtle.digest('SHA-256', body));
-      const timing = performance.getEntriesByName(location.origin + path)[0];
-      return `GOT ${path} ${body.byteLength} ${hash} ${timing ? timing.nextHopProtocol : '?'}`;
-    } catch (error) { return `BAD ${path} ${error}`; }
-  }));
+  let lines = [];
+  for (const group of location.hash.slice(1).split(';')) {
+    if (lines.length) await fetch('/close').then(r => r.arrayBuffer()).catch(() => 0);
+    lines = lines.concat(await Promise.all(group.split(',').map(line)));
+  }
   out.textContent = lines.join('\n') + '\nEND\n';
 })();
 </script></body>
@@ -89,7 +107,9 @@ pub(super) fn collect(setup: &Setup<'_>, client: &Program) -> Result<()> {
         if !line.contains(&format!(" {} {} ", served.len(), sha256(&served))) {
             bail!("{name} differs in the browser: {line}");
         }
-        if !line.trim_end().ends_with(" h3") {
+        // Over QUIC v2 Chromium names it `h3/quic2draft08`.
+        let protocol = line.trim_end().rsplit(' ').next().unwrap_or_default();
+        if protocol != "h3" && !(setup.case == Case::Version2 && protocol.starts_with("h3/quic2")) {
             bail!("not over HTTP/3: {line}");
         }
         std::fs::write(setup.home.join("out").join(name), &served)?;

@@ -38,7 +38,7 @@ pub(super) fn curl(setup: &Setup<'_>) -> Result<Command> {
 }
 
 pub(super) fn ngtcp2_server(setup: &Setup<'_>) -> Result<Command> {
-    let mut command = setup.workshop.in_root("usr/bin/gtlsserver");
+    let mut command = setup.workshop.in_root("usr/sbin/gtlsserver");
     command.arg("--quiet").arg("--htdocs").arg(setup.www);
     match setup.case {
         Case::Retry => {
@@ -56,35 +56,57 @@ pub(super) fn ngtcp2_server(setup: &Setup<'_>) -> Result<Command> {
     Ok(command)
 }
 
-pub(super) fn ngtcp2_client(setup: &Setup<'_>) -> Result<Command> {
+pub(super) fn ngtcp2_client(setup: &Setup<'_>) -> Vec<Command> {
+    match (setup.case, setup.paths.split_at_checked(1)) {
+        (Case::Resumption | Case::ZeroRtt, Some((first, rest))) => {
+            let mut one = ngtcp2_run(setup, first);
+            one.arg("--wait-for-ticket");
+            vec![one, ngtcp2_run(setup, rest)]
+        }
+        _ => vec![ngtcp2_run(setup, setup.paths)],
+    }
+}
+
+fn ngtcp2_run(setup: &Setup<'_>, paths: &[String]) -> Command {
     let mut command = setup.workshop.in_root("usr/bin/gtlsclient");
     command
         .args(["--quiet", "--exit-on-all-streams-close", "--download"])
         .arg(setup.home.join("out"));
     match setup.case {
         Case::KeyUpdate => {
-            command.arg("--key-update=20ms");
+            command.arg("--key-update=100ms");
         }
         Case::Version2 => {
             command.args([
                 "--version=v1",
                 "--available-versions=v2,v1",
-                "--preferred-versions=v2",
+                "--preferred-versions=v2,v1",
             ]);
-        }
-        Case::ChaCha20 => {
-            command.arg("--ciphers=NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+CHACHA20-POLY1305:-GROUP-ALL:+GROUP-X25519:%DISABLE_TLS13_COMPAT_MODE");
         }
         Case::Migration => {
             command.arg("--change-local-addr=20ms");
         }
+        Case::Resumption | Case::ZeroRtt => {
+            command
+                .arg(format!(
+                    "--session-file={}",
+                    setup.home.join("session").display()
+                ))
+                .arg(format!(
+                    "--tp-file={}",
+                    setup.home.join("parameters").display()
+                ));
+            if setup.case == Case::Resumption {
+                command.arg("--disable-early-data");
+            }
+        }
         _ => {}
     }
-    command.args(["127.0.0.1", &setup.connect_port.to_string()]);
-    for path in setup.paths {
-        command.arg(format!("https://localhost{path}"));
-    }
-    Ok(command)
+    let uris = paths.iter().map(|path| format!("https://localhost{path}"));
+    command
+        .args(["127.0.0.1", &setup.connect_port.to_string()])
+        .args(uris);
+    command
 }
 
 pub(super) fn nginx(setup: &Setup<'_>) -> Result<Command> {

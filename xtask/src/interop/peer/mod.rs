@@ -50,6 +50,8 @@ pub(crate) struct Peer {
     pub(crate) http3_only: bool,
     /// Its client can be told to start key updates.
     pub(crate) starts_key_updates: bool,
+    /// How often the client's port may change in [`Case::Rebinding`].
+    pub(crate) rebindings: u32,
     /// What it lacks: the case, our side in it, and where one sees that it is lacking.
     lacks: &'static [(Case, Side, &'static str)],
 }
@@ -68,6 +70,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: false,
         starts_key_updates: true,
+        rebindings: 3,
         lacks: &[],
     },
     Peer {
@@ -79,6 +82,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: false,
         starts_key_updates: true,
+        rebindings: 3,
         lacks: &[],
     },
     Peer {
@@ -90,7 +94,23 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: false,
         starts_key_updates: false,
+        rebindings: 3,
         lacks: &[
+            (
+                Case::Resumption,
+                Side::Client,
+                "its server sends no tickets: s2n-quic-rustls stops at the client's Finished (session.rs, `poll_complete_handshake`); resumption is the unstable feature `unstable_resumption` for s2n-tls",
+            ),
+            (
+                Case::Resumption,
+                Side::Server,
+                "its client takes no tickets: s2n-quic-rustls leaves `process_post_handshake_message` empty",
+            ),
+            (
+                Case::Version2,
+                Side::Client,
+                "it has version 1 only and leaves a first packet of v2 unanswered: s2n-quic-transport's version.rs reads its type bits as 0-RTT, for which it sends no Version Negotiation",
+            ),
             (
                 Case::ZeroRtt,
                 Side::Client,
@@ -119,6 +139,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: false,
         starts_key_updates: false,
+        rebindings: 3,
         lacks: &[],
     },
     Peer {
@@ -127,6 +148,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::Compatible,
         http3_only: false,
         starts_key_updates: true,
+        rebindings: 3,
         lacks: &[],
     },
     Peer {
@@ -135,6 +157,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: true,
         starts_key_updates: false,
+        rebindings: 3,
         lacks: &[(
             Case::Migration,
             Side::Server,
@@ -147,11 +170,22 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: true,
         starts_key_updates: false,
+        rebindings: 3,
         lacks: &[
+            (
+                Case::Resumption,
+                Side::Server,
+                "Debian's curl uses OpenSSL's QUIC, for which it keeps no tickets: curl_osslq.c hands Curl_vquic_tls_init no session callbacks",
+            ),
             (
                 Case::Version2,
                 Side::Server,
-                "lib/vquic/curl_ngtcp2.c always connects with NGTCP2_PROTO_VER_V1",
+                "Debian's curl uses OpenSSL's QUIC, which has version 1 only (openssl-quic(7))",
+            ),
+            (
+                Case::ZeroRtt,
+                Side::Server,
+                "Debian's curl uses OpenSSL's QUIC, which does not do 0-RTT (openssl-quic(7))",
             ),
             (
                 Case::Migration,
@@ -166,6 +200,7 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::Compatible,
         http3_only: true,
         starts_key_updates: true,
+        rebindings: 3,
         lacks: &[],
     },
     Peer {
@@ -174,7 +209,13 @@ pub(crate) const ALL: &[Peer] = &[
         version_two: VersionTwo::First,
         http3_only: true,
         starts_key_updates: false,
-        lacks: &[],
+        // It takes two connection IDs and never retires that of the path before the last.
+        rebindings: 1,
+        lacks: &[(
+            Case::ZeroRtt,
+            Side::Client,
+            "nginx with OpenSSL's compatibility layer cannot do 0-RTT over QUIC (nginx.org/en/docs/quic.html)",
+        )],
     },
 ];
 
@@ -213,18 +254,18 @@ impl Peer {
         }
     }
 
-    /// Its client for a cell.
-    pub(crate) fn client(&self, setup: &Setup<'_>) -> Result<Command> {
+    /// Its client for a cell: programs to run one after the other.
+    pub(crate) fn client(&self, setup: &Setup<'_>) -> Result<Vec<Command>> {
         match self.kind {
-            Kind::Chromium => chromium::client(setup),
-            Kind::Curl => debian::curl(setup),
-            Kind::Ngtcp2 => debian::ngtcp2_client(setup),
+            Kind::Chromium => Ok(vec![chromium::client(setup)?]),
+            Kind::Curl => Ok(vec![debian::curl(setup)?]),
+            Kind::Ngtcp2 => Ok(debian::ngtcp2_client(setup)),
             _ => {
                 let mut command = setup.client_arguments(self.program(setup.workshop));
                 if !setup.we_update_keys {
                     command.arg("--update-keys");
                 }
-                Ok(command)
+                Ok(vec![command])
             }
         }
     }

@@ -20,6 +20,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) connect_port: u16,
     pub(crate) version_two: VersionTwo,
     pub(crate) http3: bool,
+    pub(crate) rebindings: u32,
     /// Our end starts the key updates.
     pub(crate) we_update_keys: bool,
 }
@@ -88,6 +89,7 @@ impl Setup<'_> {
         command
             .args(["--listen", &format!("127.0.0.1:{}", self.connect_port)])
             .args(["--upstream", &format!("127.0.0.1:{}", self.server_port)])
+            .args(["--rebinds", &self.rebindings.to_string()])
             .args(self.case.proxy());
         command
     }
