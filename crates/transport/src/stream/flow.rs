@@ -61,12 +61,12 @@ impl ReceiveWindow {
         self.granted
     }
 
-    /// Called as data arrives. Doubles the window when half of it was read within two round trips,
-    /// so that in the end it holds at least four bandwidth-delay products.
+    /// Called as data arrives. Doubles the window when a quarter of it was read within one round
+    /// trip, so that in the end it holds at least four bandwidth-delay products.
     ///
     /// Four, because grants come by the half window, a sender may fill the path and a queue as
-    /// long, and data behind a lost packet waits a round trip to be read. With less, a sender in
-    /// slow start meets this window before it meets the path's capacity.
+    /// long, data behind a lost packet waits a round trip to be read, and a sender in slow start
+    /// doubles its rate before the next measurement.
     ///
     /// Measured at arrivals, not at reads: a slow reader whose window is full must not look fast.
     pub(crate) fn tune(&mut self, now: Instant, rtt: Duration) -> bool {
@@ -74,12 +74,12 @@ impl ReceiveWindow {
             self.mark = Some((now, self.consumed));
             return false;
         };
-        if self.consumed.saturating_sub(consumed) < self.window / 2 {
-            return false;
+        let fast = self.consumed.saturating_sub(consumed) >= (self.window / 4).max(1);
+        let over = now.saturating_since(since) > rtt.max(SHORTEST_TUNING_RTT);
+        if fast || over {
+            self.mark = Some((now, self.consumed));
         }
-        self.mark = Some((now, self.consumed));
-        let fast = now.saturating_since(since) <= 2 * rtt.max(SHORTEST_TUNING_RTT);
-        if !fast || self.window >= self.max_window {
+        if !fast || over || self.window >= self.max_window {
             return false;
         }
         self.window = self.window.saturating_mul(2).min(self.max_window);
@@ -170,17 +170,17 @@ mod tests {
             max: 350,
         });
         assert!(!window.tune(at(0), rtt));
-        window.consume(50);
-        assert!(window.tune(at(199), rtt));
+        window.consume(25);
+        assert!(window.tune(at(99), rtt));
         assert_eq!(window.window(), 200);
         // The wider window is offered at once.
         assert!(window.wants_grant());
-        assert_eq!(window.grant(), 250);
-        window.consume(100);
-        assert!(window.tune(at(250), rtt));
+        assert_eq!(window.grant(), 225);
+        window.consume(50);
+        assert!(window.tune(at(150), rtt));
         assert_eq!(window.window(), 350);
         window.consume(175);
-        assert!(!window.tune(at(260), rtt));
+        assert!(!window.tune(at(160), rtt));
     }
 
     #[test]
@@ -192,10 +192,29 @@ mod tests {
         });
         window.tune(at(0), rtt);
         for round in 1..10 {
-            window.consume(50);
-            assert!(!window.tune(at(round * 201), rtt));
+            window.consume(25);
+            assert!(!window.tune(at(round * 101), rtt));
         }
         assert_eq!(window.window(), 100);
+    }
+
+    #[test]
+    fn slow_start_is_seen_though_it_began_slowly() {
+        let rtt = Duration::from_millis(100);
+        let mut window = ReceiveWindow::new(WindowConfig {
+            initial: 1_000,
+            max: 100_000,
+        });
+        let mut rate = 10;
+        for round in 0..9 {
+            for part in 0..10 {
+                window.tune(at(round * 100 + part * 10), rtt);
+                window.consume(rate / 10);
+            }
+            rate *= 2;
+        }
+        // The last round brought 2,560.
+        assert!(window.window() >= 4 * 2_560, "{}", window.window());
     }
 
     #[test]
