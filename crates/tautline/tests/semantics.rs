@@ -239,6 +239,38 @@ async fn ends_are_told_apart() {
     .await;
 }
 
+#[tokio::test]
+async fn chunks_come_together_and_the_end_after_them() {
+    within(async {
+        let pair = pair().await;
+        let data = pattern(500_000);
+        let write = async {
+            let mut send = pair.client.open_uni().await.unwrap();
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+            send.stopped().await
+        };
+        let read = async {
+            let mut recv = pair.server.accept_uni().await.unwrap();
+            let mut chunks = [const { Bytes::new() }; 7];
+            let mut got = Vec::new();
+            assert_eq!(recv.read_chunks(&mut []).await, Ok(Some(0)));
+            while let Some(count) = recv.read_chunks(&mut chunks).await.unwrap() {
+                assert!(count > 0);
+                chunks[..count]
+                    .iter()
+                    .for_each(|chunk| got.extend_from_slice(chunk));
+            }
+            assert_eq!(recv.read_chunks(&mut chunks).await, Ok(None));
+            got
+        };
+        let (sent, got) = tokio::join!(write, read);
+        assert_eq!(sent, Ok(None));
+        assert!(got == data);
+    })
+    .await;
+}
+
 // ---- cancelling ----
 
 #[tokio::test]

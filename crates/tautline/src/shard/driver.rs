@@ -29,8 +29,10 @@ use crate::{
     timer::Timer,
 };
 
-/// Receive batches (of up to 64 KiB) taken before anything is sent.
-const RECEIVE_BATCHES_PER_ROUND: usize = 8;
+/// Receive batches (of up to 64 KiB) taken before anything is sent and readers get their turn. Few
+/// enough that data is still in the cache when it is read, and that streams need not copy it out
+/// of the receive buffers meanwhile.
+const RECEIVE_BATCHES_PER_ROUND: usize = 4;
 /// Send batches (of up to 64 datagrams) that one connection may send before the next one's turn.
 const SEND_BATCHES_PER_CONNECTION: usize = 2;
 /// Send batches in one round.
@@ -65,6 +67,8 @@ pub(crate) struct Driver {
     inbox: VecDeque<(DatagramMeta, BytesMut)>,
     knocking: Vec<tautline_transport::endpoint::Incoming>,
     woken: Vec<Waker>,
+    /// Tasks were woken since the turn began.
+    woke: bool,
     /// Where steering between shards applies.
     steering: Option<Steering>,
 }
@@ -128,6 +132,7 @@ impl Driver {
             inbox: VecDeque::new(),
             knocking: Vec::new(),
             woken: Vec::new(),
+            woke: false,
             steering,
         })
     }
@@ -412,6 +417,7 @@ impl Driver {
     }
 
     fn wake_tasks(&mut self) {
+        self.woke |= !self.woken.is_empty();
         self.woken.drain(..).for_each(Waker::wake);
     }
 
@@ -462,8 +468,13 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         this.shard.waker.begin_turn(cx);
+        this.woke = false;
         for _ in 0..ROUNDS_PER_TURN {
             if this.round(cx) == Step::More {
+                if std::mem::take(&mut this.woke) {
+                    // Those just woken have work on what is in the cache now.
+                    break;
+                }
                 continue;
             }
             if this.is_over() {

@@ -184,6 +184,48 @@ impl RecvStream {
         poll_fn(|cx| self.poll_chunk(cx, max_bytes.max(1))).await
     }
 
+    /// Takes as many chunks as there are and `chunks` holds, without copying them: how many (at
+    /// least 1, unless `chunks` is empty), or `None` at the end. Cheaper than one by one.
+    ///
+    /// Cancel safe: unless it returned, nothing was read.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, ReadError> {
+        if chunks.is_empty() {
+            return Ok(Some(0));
+        }
+        let mut over = None;
+        let filled = poll_fn(|cx| {
+            self.poll_with(cx, |state, id| {
+                let mut filled = 0;
+                for place in &mut *chunks {
+                    match state.quic.read(id, usize::MAX) {
+                        Ok(ReadOutcome::Chunk(bytes)) => *place = bytes,
+                        // The transport tells an end once; the next call here does it again.
+                        Ok(ReadOutcome::Finished) if filled > 0 => {
+                            over = Some(Over::Finished);
+                            break;
+                        }
+                        Err(TransportReadError::Reset(code)) if filled > 0 => {
+                            over = Some(Over::Reset(code));
+                            break;
+                        }
+                        _ if filled > 0 => break,
+                        Ok(ReadOutcome::Blocked) => return Ok(Read::Blocked),
+                        Ok(ReadOutcome::Finished) => return Ok(Read::Finished),
+                        Err(error) => return Err(error),
+                    }
+                    filled += 1;
+                }
+                Ok(Read::Some(filled))
+            })
+        })
+        .await;
+        self.over = self.over.or(over);
+        filled
+    }
+
     /// [`Self::read_chunk`] for hand-written futures.
     ///
     /// # Errors

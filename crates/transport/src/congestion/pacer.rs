@@ -87,6 +87,20 @@ impl Pacer {
     /// `bytes` left.
     pub fn on_sent(&mut self, now: Instant, bytes: u64, rate: Rate) {
         self.settle(now, rate);
+        self.owe(bytes);
+    }
+
+    /// As [`Self::on_sent`] within a batch: at the time of the last call no rate is needed. False,
+    /// and nothing happens, at any other time.
+    pub fn on_sent_at_once(&mut self, now: Instant, bytes: u64) -> bool {
+        let at_once = now == self.at && !self.fresh;
+        if at_once {
+            self.owe(bytes);
+        }
+        at_once
+    }
+
+    fn owe(&mut self, bytes: u64) {
         self.debt += bytes as f64;
         self.batch_left = self.batch_left.saturating_sub(bytes);
     }

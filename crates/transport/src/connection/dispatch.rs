@@ -158,6 +158,7 @@ impl Connection {
             streams: &mut self.streams,
             crypto: &mut self.crypto,
             mtu: &mut path.mtu,
+            acked: &mut self.scratch.acked,
             deferred: &mut self.scratch.deferred,
             acked_ack: None,
             new_mtu: None,
@@ -167,6 +168,7 @@ impl Connection {
         let summary = path
             .recovery
             .on_ack(space, kind, ack, &context, &mut fates)?;
+        fates.settle_acked();
         let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);

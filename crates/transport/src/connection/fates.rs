@@ -9,7 +9,7 @@ use crate::{
     space::{SentPacket, SpaceKind},
     stream::StreamSet,
     time::Instant,
-    units::PathId,
+    units::{PathId, StreamId},
 };
 
 /// Routes tokens to rooms while recovery walks over packets.
@@ -19,6 +19,8 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) streams: &'a mut StreamSet,
     pub(crate) crypto: &'a mut CryptoStreams,
     pub(crate) mtu: &'a mut MtuDiscovery,
+    /// Acknowledged stream tokens, newest first, until [`FrameFates::settle_acked`].
+    pub(crate) acked: &'a mut Vec<Token>,
     /// Lost tokens of rooms that are borrowed at the moment.
     pub(crate) deferred: &'a mut Vec<Token>,
     /// Largest packet number of an ACK of ours that the peer has seen.
@@ -26,6 +28,43 @@ pub(crate) struct FrameFates<'a> {
     /// Datagram size that became usable or necessary.
     pub(crate) new_mtu: Option<u16>,
     pub(crate) observer: &'a mut Observer,
+}
+
+/// Stream tokens that are gathered before they are handed over.
+const MAX_GATHERED: usize = 256;
+
+impl FrameFates<'_> {
+    /// Tells the streams what was acknowledged: oldest first, and neighbours in one piece, so that
+    /// a run of packets costs them what one packet does.
+    pub(crate) fn settle_acked(&mut self) {
+        let mut run: Option<(StreamId, u64, u64, bool)> = None;
+        for token in self.acked.drain(..).rev() {
+            let Token::Stream {
+                id,
+                offset,
+                len,
+                fin,
+            } = token
+            else {
+                continue;
+            };
+            let end = offset.saturating_add(len.into());
+            match &mut run {
+                Some((of, _, reached, ended)) if *of == id && *reached == offset => {
+                    *reached = end;
+                    *ended |= fin;
+                }
+                _ => {
+                    if let Some((of, from, to, ended)) = run.replace((id, offset, end, fin)) {
+                        self.streams.on_stream_acked(of, from..to, ended);
+                    }
+                }
+            }
+        }
+        if let Some((of, from, to, ended)) = run {
+            self.streams.on_stream_acked(of, from..to, ended);
+        }
+    }
 }
 
 impl LossHandler for FrameFates<'_> {
@@ -36,6 +75,12 @@ impl LossHandler for FrameFates<'_> {
                 if self.acked_ack.is_none_or(|(p, l)| p != path || largest > l) {
                     self.acked_ack = Some((path, largest));
                 }
+            }
+            Token::Stream { .. } => {
+                if self.acked.len() >= MAX_GATHERED {
+                    self.settle_acked();
+                }
+                self.acked.push(token);
             }
             Token::Crypto { offset, len } => self.crypto.get(kind).on_acked(offset, len),
             Token::HandshakeDone
@@ -52,6 +97,11 @@ impl LossHandler for FrameFates<'_> {
         match token {
             // Application datagrams are never retransmitted. RFC 9221 s5.
             Token::Ack { .. } | Token::Datagram { .. } => {}
+            Token::Stream { .. } => {
+                // What is acknowledged must not be sent again for a loss of another copy.
+                self.settle_acked();
+                self.streams.on_lost(token);
+            }
             Token::Crypto { offset, len } => self.crypto.get(kind).on_lost(offset, len),
             Token::HandshakeDone
             | Token::NewToken { .. }

@@ -55,7 +55,8 @@ pub(crate) struct Lifecycle {
     pub(crate) confirmed: bool,
     /// Effective idle timeout, once known the smaller of both ends' wishes.
     pub(crate) idle_timeout: Option<Duration>,
-    pub(crate) idle_deadline: Option<Instant>,
+    /// Since when the idle timeout counts; `None` once the connection is over.
+    pub(crate) idle_since: Option<Instant>,
     pub(crate) handshake_deadline: Option<Instant>,
     pub(crate) keep_alive_at: Option<Instant>,
     /// When a server stops to understand late 0-RTT packets. RFC 9001 s4.9.3.
@@ -70,7 +71,7 @@ impl Lifecycle {
             state: State::Handshake,
             confirmed: false,
             idle_timeout: idle,
-            idle_deadline: idle.map(|idle| now + idle),
+            idle_since: Some(now),
             handshake_deadline: Some(now + handshake),
             keep_alive_at: None,
             zero_rtt_until: None,
@@ -153,7 +154,7 @@ impl Connection {
     fn end_with(&mut self, now: Instant, lost: ConnectionError) {
         self.observer
             .emit(now, || observe::Event::ConnectionClosed { error: &lost });
-        self.life.idle_deadline = None;
+        self.life.idle_since = None;
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
@@ -197,7 +198,7 @@ impl Connection {
     /// A packet was received and processed.
     pub(crate) fn restart_idle_on_receive(&mut self, now: Instant) {
         self.life.sent_since_received = false;
-        self.restart_idle(now);
+        self.life.idle_since = Some(now);
         self.restart_keep_alive(now);
     }
 
@@ -205,18 +206,16 @@ impl Connection {
     pub(crate) fn restart_idle_on_send(&mut self, now: Instant) {
         if !self.life.sent_since_received {
             self.life.sent_since_received = true;
-            self.restart_idle(now);
+            self.life.idle_since = Some(now);
         }
         self.restart_keep_alive(now);
     }
 
-    fn restart_idle(&mut self, now: Instant) {
-        let Some(idle) = self.life.idle_timeout else {
-            self.life.idle_deadline = None;
-            return;
-        };
+    /// When the connection is given up for want of life; asked for once per batch of packets.
+    pub(crate) fn idle_deadline(&self) -> Option<Instant> {
+        let (since, idle) = (self.life.idle_since?, self.life.idle_timeout?);
         // At least three PTOs, so that a loss or two cannot end a connection. RFC 9000 s10.1.
-        self.life.idle_deadline = Some(now + idle.max(3 * self.largest_pto()));
+        Some(since + idle.max(3 * self.largest_pto()))
     }
 
     pub(crate) fn restart_keep_alive(&mut self, now: Instant) {
@@ -269,7 +268,7 @@ impl Connection {
             State::Draining { until } => Some(*until),
             State::Drained => None,
             State::Handshake | State::Established => [
-                self.life.idle_deadline,
+                self.idle_deadline(),
                 self.life.handshake_deadline,
                 self.life.keep_alive_at,
                 self.life.zero_rtt_until,
@@ -293,7 +292,7 @@ impl Connection {
             State::Drained => return false,
             State::Handshake | State::Established => {}
         }
-        if reached(self.life.idle_deadline) {
+        if reached(self.idle_deadline()) {
             let handshaking = self.is_handshaking();
             let error = if handshaking {
                 ConnectionError::HandshakeTimeout

@@ -80,6 +80,7 @@ const TIMESTAMPS_EXPONENT: u8 = 0;
 #[derive(Debug, Default)]
 struct Scratch {
     tokens: Vec<Token>,
+    acked: Vec<Token>,
     deferred: Vec<Token>,
 }
 

@@ -61,7 +61,7 @@ impl Connection {
         let id = PathId::ZERO;
         let loss = self.loss_timer(id);
         let keys = self.keys.one_rtt.as_ref().and_then(|keys| keys.timer());
-        let idle = self.life.idle_deadline;
+        let idle = self.idle_deadline();
         let Some(path) = self.paths.get(id) else {
             return;
         };

@@ -4,7 +4,7 @@
 //! Does not own: keys and protection (`unprotect.rs`), what frames mean (`dispatch.rs`), migration
 //! rules (`migration.rs`).
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::{
     Connection,
@@ -71,11 +71,12 @@ impl Connection {
             .paths
             .iter_mut()
             .find_map(|path| path.network_mut(&meta.four_tuple));
+        let known = network.is_some();
         if let Some(network) = network {
             network.amplification.on_received(bytes);
             network.learn_local(&meta.four_tuple);
         }
-        if self.side.is_client() && !self.expects_from(&meta) {
+        if !known && self.side.is_client() && !self.expects_from(&meta) {
             // Servers do not move on their own. RFC 9000 s9.
             self.drop_packet(now, "unexpected address");
             return;
@@ -241,7 +242,12 @@ impl Connection {
                 self.drop_packet(now, "coalesced with another connection ID");
                 return;
             }
-            let packet = rest.split_to(packet_len);
+            // Whole, it needs no further handle on the receive buffer.
+            let packet = if packet_len == rest.len() {
+                std::mem::take(&mut rest)
+            } else {
+                rest.split_to(packet_len)
+            };
             match self.receive_packet(now, &meta, protected, packet, datagram_bytes) {
                 Ok(()) => {}
                 Err(Unopened::KeysMissing) => {}
@@ -338,10 +344,10 @@ impl Connection {
         });
         self.note_authentic(now, &protected);
         let spin = packet.first().is_some_and(|first| first & 0x20 != 0);
-        let mut payload = packet.split_off(header_len);
-        payload.truncate(payload_len);
+        packet.advance(header_len);
+        packet.truncate(payload_len);
         let summary = self
-            .process_frames(&received, payload.freeze())
+            .process_frames(&received, packet.freeze())
             .map_err(Unopened::Close)?;
         self.record_received(&received, kind, summary, spin);
         Ok(())
@@ -452,6 +458,20 @@ impl Connection {
             self.stats.frames_received.count(frame_type);
             self.observer
                 .emit(received.now, || observe::Event::FrameReceived(&frame));
+            if let Frame::Stream(stream) = frame
+                && reader.is_empty()
+            {
+                // Nothing else is in the packet: its memory goes to the stream as it is.
+                let (id, offset, fin) = (stream.id, stream.offset, stream.fin);
+                let before = payload.len().saturating_sub(stream.data.len());
+                let mut data = payload;
+                data.advance(before);
+                let rtt = self.smoothed_rtt(received.path);
+                self.streams
+                    .on_stream_data(received.now, rtt, id, offset, fin, data)
+                    .map_err(|error| blame(error, frame_type))?;
+                return Ok(summary);
+            }
             self.dispatch(received, &payload, frame)
                 .map_err(|error| blame(error, frame_type))?;
             if self.is_closed() {

@@ -423,7 +423,9 @@ impl Connection {
         if path.space.received.ack_due(now) {
             return true;
         }
-        full && (path.pending.ping
+        // In bulk the first question is the only one.
+        full && (self.streams.has_data()
+            || path.pending.ping
             || path.pending.immediate_ack
             || path.pending.probes > 0
             || path.network.wants_packet(now)
@@ -433,8 +435,7 @@ impl Connection {
             || self.control.has_frames()
             || self.crypto.data.has_pending()
             || self.streams.has_control()
-            || self.datagrams.has_frames()
-            || self.streams.has_data())
+            || self.datagrams.has_frames())
     }
 
     /// PTO probes that a space of the handshake still owes.

@@ -114,7 +114,7 @@ impl Recovery {
             self.bytes_in_flight,
             self.app_limited,
         ));
-        if self.paces() {
+        if self.paces() && !self.pacer.on_sent_at_once(now, bytes) {
             let rate = self.pacing_rate();
             self.pacer.on_sent(now, bytes, rate);
         }

@@ -47,12 +47,25 @@ impl StreamSet {
         data: Bytes,
     ) -> Result<(), TransportError> {
         debug_assert_eq!(frame.data.len(), data.len());
+        self.on_stream_data(now, rtt, frame.id, frame.offset, frame.fin, data)
+    }
+
+    /// [`Self::on_stream`] by the frame's fields, when nobody else needs the packet's memory.
+    pub fn on_stream_data(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        id: StreamId,
+        offset: u64,
+        fin: bool,
+        data: Bytes,
+    ) -> Result<(), TransportError> {
         let extent = Extent {
-            offset: frame.offset,
+            offset,
             len: data.len() as u64,
-            fin: frame.fin,
+            fin,
         };
-        self.receive(now, rtt, frame.id, extent, data)
+        self.receive(now, rtt, id, extent, data)
             .map_err(|error| error.in_frame(frame_type::STREAM))
     }
 

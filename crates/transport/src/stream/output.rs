@@ -1,5 +1,7 @@
 //! What [`StreamSet`] puts into packets, and what becomes of it.
 
+use std::ops::Range;
+
 use super::{
     StreamEvent, StreamSet,
     send::{Demand, SendHalf},
@@ -90,8 +92,10 @@ impl StreamSet {
             if fruitless == 0 || !self.write_one(id, packet) {
                 return;
             }
-            if packet.remaining() == before {
-                fruitless -= 1;
+            match packet.remaining() {
+                0 => return,
+                same if same == before => fruitless -= 1,
+                _ => {}
             }
         }
         debug_assert_eq!(self.ready, 0, "the scheduler forgot a ready stream");
@@ -105,33 +109,37 @@ impl StreamSet {
                 offset,
                 len,
                 fin,
-            } => {
-                let Some(stream) = self.table.get_mut(id) else {
-                    return;
-                };
-                let ready = stream.ready;
-                let Some(send) = &mut stream.send else { return };
-                if send.is_terminal() {
-                    return;
-                }
-                let released = send.on_acked(offset..offset.saturating_add(len.into()), fin);
-                let (delivered, terminal) = (send.is_delivered(), send.is_terminal());
-                if released > 0 {
-                    self.on_released(released);
-                }
-                if ready {
-                    self.refresh(id);
-                }
-                if delivered {
-                    self.emit(StreamEvent::Finished(id));
-                }
-                if terminal {
-                    self.free_if_over(id);
-                }
-            }
+            } => self.on_stream_acked(id, offset..offset.saturating_add(len.into()), fin),
             Token::ResetStream(id) => self.on_reset_acked(id, false),
             Token::ResetStreamAt(id) => self.on_reset_acked(id, true),
             _ => {}
+        }
+    }
+
+    /// Bytes of a stream are acknowledged, and its FIN if `fin`: one or several STREAM frames side
+    /// by side.
+    pub(crate) fn on_stream_acked(&mut self, id: StreamId, range: Range<u64>, fin: bool) {
+        let Some(stream) = self.table.get_mut(id) else {
+            return;
+        };
+        let ready = stream.ready;
+        let Some(send) = &mut stream.send else { return };
+        if send.is_terminal() {
+            return;
+        }
+        let released = send.on_acked(range, fin);
+        let (delivered, terminal) = (send.is_delivered(), send.is_terminal());
+        if released > 0 {
+            self.on_released(released);
+        }
+        if ready {
+            self.refresh(id);
+        }
+        if delivered {
+            self.emit(StreamEvent::Finished(id));
+        }
+        if terminal {
+            self.free_if_over(id);
         }
     }
 

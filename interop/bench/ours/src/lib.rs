@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Result;
 use bench_kit::{
-    CONNECTION_WINDOW, Connection, Opener, RecvHalf, SOCKET_BUFFER, STREAM_WINDOW, STREAMS,
+    CHUNKS, CONNECTION_WINDOW, Connection, Opener, RecvHalf, SOCKET_BUFFER, STREAM_WINDOW, STREAMS,
     SendHalf, Stack,
     identity::{self, Identity},
 };
@@ -130,10 +130,12 @@ impl RecvHalf for Recv {
         &mut self,
         mut each: impl FnMut(&[u8]) + std::marker::Send,
     ) -> Result<Option<usize>> {
-        let Some(chunk) = self.0.read_chunk(usize::MAX).await? else {
+        let mut chunks = [const { Bytes::new() }; CHUNKS];
+        let Some(count) = self.0.read_chunks(&mut chunks).await? else {
             return Ok(None);
         };
-        each(&chunk);
-        Ok(Some(chunk.len()))
+        let chunks = &chunks[..count];
+        chunks.iter().for_each(|chunk| each(chunk));
+        Ok(Some(chunks.iter().map(Bytes::len).sum()))
     }
 }
