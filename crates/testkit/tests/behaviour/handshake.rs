@@ -8,7 +8,6 @@ use tautline_transport::{
     connection::Event,
     endpoint::MemoryTokenStore,
     error::{Code, ConnectionError},
-    stream::ReadOutcome,
     tls::{Level, RustlsClient, RustlsServer, ServerTicketStore},
     units::Dir,
 };
@@ -473,14 +472,4 @@ fn handshake_done_is_reliable() {
         });
         assert!(done >= 1);
     }
-}
-
-/// Reading is possible in the middle of the handshake on the server, and nothing comes twice.
-#[test]
-fn early_data_is_delivered_once() {
-    let mut net = Setup::new(14, calm()).sequence([Job::new(&[10])]);
-    net.finish(5 * SECOND);
-    let tickets = net.client_app().finished[0].is_done();
-    assert!(tickets);
-    let _ = ReadOutcome::Blocked;
 }

@@ -21,7 +21,7 @@ use tautline_transport::{
     endpoint::Endpoint,
     error::{Code, ConnectionError},
     time::Instant,
-    tls::{ClientSessionFactory, KeyChange, Level, ServerSessionFactory, Session},
+    tls::{ClientSessionFactory, KeyChange, Level, PacketKey, ServerSessionFactory, Session},
     units::{Ecn, Side},
     wire::{
         AckToWrite, ConnectionId, Frame, Header, LongHeader, LongType, Reader, TransportParameters,
@@ -70,7 +70,6 @@ impl Node for Post {
 pub struct Got {
     pub level: Level,
     pub number: u64,
-    pub dcid: Vec<u8>,
     pub payload: Vec<u8>,
 }
 
@@ -97,6 +96,8 @@ pub struct Peer {
     /// The victim's connection ID in use.
     pub dcid: ConnectionId,
     pub scid: ConnectionId,
+    /// What Initial keys derive from: the destination of the client's first Initial.
+    initial_dcid: Option<ConnectionId>,
     pub token: Vec<u8>,
     /// Next packet numbers: Initial, Handshake, application data.
     pub numbers: [u64; 3],
@@ -183,6 +184,7 @@ impl Peer {
             to,
             dcid: cid(number ^ 0xff),
             scid: cid(number),
+            initial_dcid: None,
             token: Vec::new(),
             numbers: [0; 3],
             key_phase: 0,
@@ -255,7 +257,7 @@ impl Peer {
             }
         };
         let header_len = writer.len();
-        let key = packet_key(NullTag::Keyed, level, self.side, self.key_phase);
+        let key = self.key(level, self.side, self.key_phase);
         let tag = key
             .encrypt_in_place(number, &[], &mut payload.to_vec())
             .expect("null keys");
@@ -269,6 +271,18 @@ impl Peer {
         buffer
     }
 
+    fn key(&self, level: Level, sender: Side, phase: u64) -> Box<dyn PacketKey> {
+        if level != Level::Initial {
+            return packet_key(NullTag::Keyed, level, sender, phase);
+        }
+        let dcid = self.initial_dcid.unwrap_or(self.dcid);
+        let factory = NullClient::new(b"null");
+        factory
+            .initial_keys(self.version, &dcid, sender)
+            .local
+            .packet
+    }
+
     pub fn datagram(&self, payload: Vec<u8>) -> Datagram {
         Datagram {
             src: self.from,
@@ -280,6 +294,7 @@ impl Peer {
 
     /// A padded Initial with these frame bytes.
     pub fn initial(&mut self, frames: &[u8]) -> Datagram {
+        self.initial_dcid.get_or_insert(self.dcid);
         let mut payload = frames.to_vec();
         payload.resize(payload.len().max(1_200), 0);
         let packet = self.packet(Level::Initial, &payload);
@@ -289,6 +304,7 @@ impl Peer {
 
     /// The first Initial with the whole ClientHello.
     pub fn first(&mut self) -> Datagram {
+        self.initial_dcid = Some(self.dcid);
         let hello = self.hello();
         self.initial(&encode(&[Frame::Crypto {
             offset: 0,
@@ -317,33 +333,30 @@ impl Peer {
             let Ok(header) = parse_header(rest, 8) else {
                 return;
             };
-            let (level, pn_offset, len, scid, dcid) = match header {
+            let (level, pn_offset, len, scid) = match header {
                 Header::Initial {
                     pn_offset,
                     packet_len,
                     scid,
-                    dcid,
                     ..
-                } => (Level::Initial, pn_offset, packet_len, Some(scid), dcid),
+                } => (Level::Initial, pn_offset, packet_len, Some(scid)),
                 Header::Handshake {
                     pn_offset,
                     packet_len,
                     scid,
-                    dcid,
                     ..
-                } => (Level::Handshake, pn_offset, packet_len, Some(scid), dcid),
+                } => (Level::Handshake, pn_offset, packet_len, Some(scid)),
                 Header::ZeroRtt {
                     pn_offset,
                     packet_len,
                     scid,
-                    dcid,
                     ..
-                } => (Level::ZeroRtt, pn_offset, packet_len, Some(scid), dcid),
+                } => (Level::ZeroRtt, pn_offset, packet_len, Some(scid)),
                 Header::Short {
                     pn_offset,
                     packet_len,
-                    dcid,
-                } => (Level::OneRtt, pn_offset, packet_len, None, dcid),
+                    ..
+                } => (Level::OneRtt, pn_offset, packet_len, None),
                 _ => {
                     self.special.push(rest.to_vec());
                     return;
@@ -353,7 +366,7 @@ impl Peer {
             rest = &rest[len..];
             let pn_len = usize::from(packet[0] & 3) + 1;
             let opens = (0..60).any(|phase| {
-                let key = packet_key(NullTag::Keyed, level, self.side.peer(), phase);
+                let key = self.key(level, self.side.peer(), phase);
                 let mut payload = packet[pn_offset + pn_len..].to_vec();
                 key.decrypt_in_place(0, &[], &mut payload).is_ok()
             });
@@ -373,7 +386,6 @@ impl Peer {
             self.got.push(Got {
                 level,
                 number,
-                dcid: dcid.as_slice().to_vec(),
                 payload,
             });
         }
@@ -528,6 +540,7 @@ impl Arena {
             client_address(),
         );
         peer.dcid = client_cid;
+        peer.initial_dcid = Some(original);
         arena.collect(&mut peer);
         let hello = peer
             .got
