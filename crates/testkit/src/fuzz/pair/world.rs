@@ -428,11 +428,13 @@ impl End {
         let streams = self.connection.stream_stats();
         assert!(
             streams.receive_buffered_bytes <= receive,
-            "{} bytes received and not read, of {receive}", streams.receive_buffered_bytes
+            "{} bytes received and not read, of {receive}",
+            streams.receive_buffered_bytes
         );
         assert!(
             streams.send_buffered_bytes <= send,
-            "{} bytes written and not acknowledged, of {send}", streams.send_buffered_bytes
+            "{} bytes written and not acknowledged, of {send}",
+            streams.send_buffered_bytes
         );
         let stats = self.connection.stats();
         let path = self.connection.path_stats(PathId::ZERO);
