@@ -75,6 +75,23 @@ impl Cell {
     }
 }
 
+impl std::str::FromStr for Cell {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let numbers: Vec<&str> = text.split(',').collect();
+        let [rate, rtt, percent, queue] = numbers.as_slice() else {
+            anyhow::bail!("{text} is not four numbers");
+        };
+        Ok(cell(
+            rate.parse()?,
+            rtt.parse()?,
+            percent.parse()?,
+            queue.parse()?,
+        ))
+    }
+}
+
 impl std::fmt::Display for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(

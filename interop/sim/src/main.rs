@@ -21,7 +21,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use tautline_sim::{LossModel, links};
-use tautline_testkit::figure::median;
+use tautline_testkit::figure::{Flow, Trial, median};
 
 use crate::{
     cells::{CELLS, Cell},
@@ -33,10 +33,13 @@ interop-sim [cells] [bbr3] [options]
 
   cells         newreno and cubic beside quinn-proto's (and noq-proto's) over 20 links
   bbr3          bbr3 beside noq-proto's on geo, 180 s, 0, 0.1 and 1 % loss
+  trace         one run of ours with default windows, step by step: --cell, --cc, --first,
+                --step MS, --seconds S, --size BYTES
   --seeds N     seeds per lossy cell and for bbr3 (default 10)
   --first N     first seed (default 1)
   --only N      only this cell, counted from 0
-  --cc NAME     only this controller
+  --cell R,T,L,Q  this cell instead of the 20: Mb/s, RTT in ms, loss in %, queue in BDP
+  --cc NAME     only this controller (bbr3: noq-proto's stands in quinn-proto's column)
   --jobs N      runs at a time (default: processors)
   --json        JSON instead of tables";
 
@@ -44,9 +47,14 @@ interop-sim [cells] [bbr3] [options]
 struct Options {
     cells: bool,
     bbr3: bool,
+    trace: bool,
+    step: u64,
+    seconds: u64,
+    size: Option<u64>,
     seeds: u64,
     first: u64,
     only: Option<usize>,
+    cell: Option<Cell>,
     congestion: Option<String>,
     jobs: usize,
     json: bool,
@@ -57,9 +65,14 @@ impl Options {
         let mut options = Self {
             cells: false,
             bbr3: false,
+            trace: false,
+            step: 100,
+            seconds: 10,
+            size: None,
             seeds: 10,
             first: 1,
             only: None,
+            cell: None,
             congestion: None,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             json: false,
@@ -74,9 +87,14 @@ impl Options {
             match word.as_str() {
                 "cells" => options.cells = true,
                 "bbr3" => options.bbr3 = true,
+                "trace" => options.trace = true,
+                "--step" => options.step = value()?.parse::<u64>()?.max(1),
+                "--seconds" => options.seconds = value()?.parse()?,
+                "--size" => options.size = Some(value()?.parse()?),
                 "--seeds" => options.seeds = value()?.parse::<u64>()?.max(1),
                 "--first" => options.first = value()?.parse()?,
                 "--only" => options.only = Some(value()?.parse()?),
+                "--cell" => options.cell = Some(value()?.parse()?),
                 "--cc" => options.congestion = Some(value()?),
                 "--jobs" => options.jobs = value()?.parse::<usize>()?.max(1),
                 "--json" => options.json = true,
@@ -87,7 +105,7 @@ impl Options {
                 other => bail!("{other}?\n{USAGE}"),
             }
         }
-        if !options.cells && !options.bbr3 {
+        if !options.cells && !options.bbr3 && !options.trace {
             (options.cells, options.bbr3) = (true, true);
         }
         Ok(options)
@@ -191,16 +209,21 @@ fn cells(options: &Options) -> Vec<Value> {
             "cell", "", "ours", "quinn", "noq", "ratio"
         );
     }
-    let chosen = |index: usize| options.only.is_none_or(|only| only == index);
+    let chosen: Vec<Cell> = match (options.cell, options.only) {
+        (Some(cell), _) => vec![cell],
+        (None, Some(only)) => CELLS.get(only).copied().into_iter().collect(),
+        (None, None) => CELLS.to_vec(),
+    };
     let mut rows = Vec::new();
-    for (_, cell) in CELLS.iter().enumerate().filter(|(index, _)| chosen(*index)) {
-        for congestion in ["newreno", "cubic"] {
-            if options
-                .congestion
-                .as_deref()
-                .is_none_or(|only| only == congestion)
-            {
-                rows.push(cell_row(options, *cell, congestion));
+    for cell in chosen {
+        for congestion in ["newreno", "cubic", "bbr3"] {
+            let wanted = match options.congestion.as_deref() {
+                Some(only) => only == congestion,
+                // quinn-proto has none; the other command compares with noq-proto.
+                None => congestion != "bbr3",
+            };
+            if wanted {
+                rows.push(cell_row(options, cell, congestion));
             }
         }
     }
@@ -209,7 +232,12 @@ fn cells(options: &Options) -> Vec<Value> {
 
 fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
     let seeds = if cell.loss > 0.0 { options.seeds } else { 3 };
-    let stacks = [Stack::Ours, Stack::Quinn, Stack::Noq];
+    let baseline = if congestion == "bbr3" {
+        Stack::Noq
+    } else {
+        Stack::Quinn
+    };
+    let stacks = [Stack::Ours, baseline, Stack::Noq];
     let summaries = compare(options, &stacks, seeds, |seed| Scene {
         seed,
         link: cell.link(),
@@ -291,6 +319,40 @@ fn bbr3(options: &Options) -> Vec<Value> {
     rows
 }
 
+/// One run of ours, a line per step.
+fn trace(options: &Options) {
+    let cell = options.cell.unwrap_or(CELLS[5]);
+    let mut flow = Flow::endless(options.congestion.as_deref().unwrap_or("cubic"));
+    if let Some(size) = options.size {
+        flow = flow.of(size);
+    }
+    let mut trial = Trial::of(options.first, cell.link(), [flow]);
+    trial.step = Duration::from_millis(options.step);
+    let report = trial.run(Duration::from_secs(options.seconds));
+    let mut before = 0;
+    println!(
+        "{:>8} {:>9} {:>8} {:>9} {:>9} {:>9} {:>6} state",
+        "s", "Mb/s", "RTT ms", "in flight", "window", "bandwidth", "lost"
+    );
+    for sample in &report.flow().history {
+        println!(
+            "{:>8.3} {:>9.3} {:>8.1} {:>9} {:>9} {:>9.3} {:>6} {}",
+            sample.at.as_nanos() as f64 / 1e9,
+            (sample.received - before) as f64 * 8e-3 / options.step as f64,
+            sample.rtt.as_secs_f64() * 1e3,
+            sample.in_flight,
+            sample.congestion.window,
+            sample
+                .congestion
+                .bandwidth
+                .map_or(0.0, |rate| rate.bits_per_second() as f64 / 1e6),
+            sample.recovery.packets_lost,
+            sample.congestion.state,
+        );
+        before = sample.received;
+    }
+}
+
 fn print_errors(stacks: &[Stack], summaries: &[Summary]) {
     for (stack, summary) in stacks.iter().zip(summaries) {
         for error in &summary.errors {
@@ -301,6 +363,10 @@ fn print_errors(stacks: &[Stack], summaries: &[Summary]) {
 
 fn main() -> Result<()> {
     let options = Options::parse()?;
+    if options.trace {
+        trace(&options);
+        return Ok(());
+    }
     let cells = options.cells.then(|| cells(&options));
     let bbr3 = options.bbr3.then(|| bbr3(&options));
     if options.json {

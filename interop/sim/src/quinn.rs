@@ -15,7 +15,7 @@ use tautline_transport::{
 };
 
 use crate::{
-    peer::{clock, instant, nodes, zeros},
+    peer::{Prefix, clock, instant, nodes, zeros},
     scene::{self, Download, Outcome, Scene},
 };
 
