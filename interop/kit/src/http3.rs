@@ -1,6 +1,6 @@
 //! HTTP/3 by the `h3` crate.
 
-use std::{future::poll_fn, path::Path, pin::pin, rc::Rc, time::Duration};
+use std::{any::Any, future::poll_fn, path::Path, rc::Rc, time::Duration};
 
 use anyhow::{Result, bail};
 use bytes::{Buf, Bytes};
@@ -16,52 +16,57 @@ use crate::{client::Progress, files};
 
 const REQUESTS_AT_ONCE: usize = 100;
 
+/// What keeps HTTP/3 open on a connection.
+pub(crate) type Open = Box<dyn Any>;
+
 pub(crate) async fn fetch<C>(
     connection: C,
     paths: &[String],
     out: &Path,
     progress: &Progress<'_>,
-) -> Result<()>
+) -> Result<Open>
 where
-    C: quic::Connection<Bytes>,
-    C::OpenStreams: Clone,
+    C: quic::Connection<Bytes> + 'static,
+    C::OpenStreams: Clone + 'static,
 {
     let (mut driver, requests) = h3::client::new(connection).await?;
-    let drive = pin!(poll_fn(|cx| driver.poll_close(cx)));
-    let get = pin!(
-        stream::iter(paths)
-            .map(|path| {
-                let mut requests = requests.clone();
-                async move {
-                    let uri = format!("https://localhost{path}");
-                    let request = http::Request::get(uri).body(())?;
-                    let mut stream = requests.send_request(request).await?;
-                    stream.finish().await?;
-                    let response = stream.recv_response().await?;
-                    if response.status() != http::StatusCode::OK {
-                        bail!("{path}: {}", response.status());
-                    }
-                    let mut body = Vec::new();
-                    while let Some(chunk) = stream.recv_data().await? {
-                        progress.received(chunk.remaining() as u64);
-                        let mut chunk = chunk;
-                        while chunk.has_remaining() {
-                            let part = chunk.chunk();
-                            body.extend_from_slice(part);
-                            let len = part.len();
-                            chunk.advance(len);
-                        }
-                    }
-                    files::save(out, path, &body)
+    // Clones go with the requests; this one keeps HTTP/3 open.
+    let kept = requests.clone();
+    let drive = poll_fn(|cx| driver.poll_close(cx));
+    let get = stream::iter(paths)
+        .map(|path| {
+            let mut requests = requests.clone();
+            async move {
+                let uri = format!("https://localhost{path}");
+                let request = http::Request::get(uri).body(())?;
+                let mut stream = requests.send_request(request).await?;
+                stream.finish().await?;
+                let response = stream.recv_response().await?;
+                if response.status() != http::StatusCode::OK {
+                    bail!("{path}: {}", response.status());
                 }
-            })
-            .buffer_unordered(REQUESTS_AT_ONCE)
-            .try_collect::<()>()
-    );
-    match select(get, drive).await {
-        Either::Left((done, _)) => done,
-        Either::Right((closed, _)) => Err(closed.into()),
+                let mut body = Vec::new();
+                while let Some(chunk) = stream.recv_data().await? {
+                    progress.received(chunk.remaining() as u64);
+                    let mut chunk = chunk;
+                    while chunk.has_remaining() {
+                        let part = chunk.chunk();
+                        body.extend_from_slice(part);
+                        let len = part.len();
+                        chunk.advance(len);
+                    }
+                }
+                files::save(out, path, &body)
+            }
+        })
+        .buffer_unordered(REQUESTS_AT_ONCE)
+        .try_collect::<()>();
+    // Both are consumed: nothing borrows the driver any more.
+    match select(Box::pin(get), Box::pin(drive)).await {
+        Either::Left((done, _)) => done?,
+        Either::Right((closed, _)) => return Err(closed.into()),
     }
+    Ok(Box::new((driver, kept)))
 }
 
 /// A request for this path ends the connection: browsers have no other way to be told.

@@ -62,7 +62,7 @@ async fn serve<C: Connection>(connection: C, arguments: &Rc<Arguments>) {
     if arguments.case == Case::KeyUpdate && arguments.update_keys {
         tokio::select! {
             () = answer => {}
-            updated = update_keys(&connection) => {
+            updated = update_keys::<()>(&connection) => {
                 if let Err(error) = updated {
                     eprintln!("key update: {error:#}");
                 }

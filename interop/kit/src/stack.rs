@@ -1,6 +1,6 @@
 //! What the programs need of a QUIC stack.
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, pin::Pin};
 
 use anyhow::Result;
 use bytes::Bytes;
@@ -41,7 +41,8 @@ pub trait RawStreams: Clone + 'static {
 /// A connection.
 pub trait Connection: RawStreams {
     /// HTTP/3 over it: the stack's own adapter to the `h3` crate, or [`Http3`](crate::Http3).
-    type Http3: h3::quic::Connection<Bytes, OpenStreams: Clone, BidiStream: 'static> + 'static;
+    type Http3: h3::quic::Connection<Bytes, OpenStreams: Clone + 'static, BidiStream: 'static>
+        + 'static;
 
     fn http3(&self) -> Self::Http3;
 
@@ -55,8 +56,8 @@ pub trait Connection: RawStreams {
 /// A connection that was made, perhaps before its handshake is done.
 pub struct Connected<C> {
     pub connection: C,
-    /// Requests now go as early data.
-    pub early: bool,
+    /// Requests now go as early data; whether the server took it.
+    pub early: Option<Pin<Box<dyn Future<Output = bool>>>>,
 }
 
 /// A client.

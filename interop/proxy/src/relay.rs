@@ -1,7 +1,7 @@
 //! Moving datagrams.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     io,
     net::{SocketAddr, UdpSocket},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -30,7 +30,7 @@ struct Shared {
     to_server: Lane,
     to_client: Lane,
     /// The server's end of each client address.
-    ways: HashMap<SocketAddr, Way>,
+    ways: BTreeMap<SocketAddr, Way>,
     rebinds_left: u64,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn start(options: Options) -> Result<Relay> {
         watch: Watch::default(),
         to_server: Lane::new(options.faults.clone(), Direction::ToServer),
         to_client: Lane::new(options.faults, Direction::ToClient),
-        ways: HashMap::new(),
+        ways: BTreeMap::new(),
         rebinds_left: options.rebinds,
     }));
     let pipe = || Pipe::new(options.delay, options.rate, options.queue);
@@ -105,20 +105,18 @@ fn from_clients(fixed: &Arc<Fixed>, shared: &Arc<Mutex<Shared>>) {
             continue;
         };
         let mut state = lock(shared);
-        if !state.ways.contains_key(&from) {
-            match open(fixed, shared, from) {
-                Ok(socket) => {
-                    state.ways.insert(from, Way { socket, bytes: 0 });
-                }
-                Err(error) => {
-                    eprintln!("no socket for {from}: {error}");
-                    continue;
-                }
+        let known = state.ways.get(&from).map(|way| Arc::clone(&way.socket));
+        let socket = match known.map_or_else(|| open(fixed, shared, from), Ok) {
+            Ok(socket) => socket,
+            Err(error) => {
+                eprintln!("no socket for {from}: {error}");
+                continue;
             }
-        }
-        let Some(socket) = state.ways.get(&from).map(|way| Arc::clone(&way.socket)) else {
-            continue;
         };
+        state.ways.entry(from).or_insert_with(|| Way {
+            socket: Arc::clone(&socket),
+            bytes: 0,
+        });
         state.watch.client_address(from, datagram);
         state.watch.datagram(Direction::ToServer, datagram);
         let fate = state.to_server.next();

@@ -65,13 +65,13 @@ impl Watch {
             };
             self.count(&format!("{kind}{version}_{way}"), 1);
             match direction {
-                Direction::ToServer => self.from_client(&packet),
-                Direction::ToClient => self.from_server(&packet),
+                Direction::ToServer => self.client_packet(&packet),
+                Direction::ToClient => self.server_packet(&packet),
             }
         }
     }
 
-    fn from_client(&mut self, packet: &Packet<'_>) {
+    fn client_packet(&mut self, packet: &Packet<'_>) {
         if packet.kind != Kind::Initial {
             return;
         }
@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    fn from_server(&mut self, packet: &Packet<'_>) {
+    fn server_packet(&mut self, packet: &Packet<'_>) {
         match packet.kind {
             Kind::VersionNegotiation => {
                 let versions = packet.extra.chunks_exact(4);

@@ -87,19 +87,14 @@ impl Client for Peer {
         if !early {
             return Ok(Connected {
                 connection: Conn(connecting.await?),
-                early: false,
+                early: None,
             });
         }
         match connecting.into_0rtt() {
-            Ok((connection, accepted)) => {
-                tokio::task::spawn_local(async move {
-                    fact("early_accepted", u64::from(accepted.await));
-                });
-                Ok(Connected {
-                    connection: Conn(connection),
-                    early: true,
-                })
-            }
+            Ok((connection, accepted)) => Ok(Connected {
+                connection: Conn(connection),
+                early: Some(Box::pin(accepted)),
+            }),
             Err(_) => unsupported("the server's ticket allows no early data"),
         }
     }

@@ -70,7 +70,7 @@ impl Client for ClientPeer {
             .await?;
         Ok(Connected {
             connection: Conn::new(connection),
-            early: false,
+            early: None,
         })
     }
 
