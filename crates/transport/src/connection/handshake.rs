@@ -425,7 +425,8 @@ impl Connection {
         let limits = peer_limits(&self.peer);
         self.streams.set_peer_limits(&limits);
         if let Some(path) = self.paths.get_mut(PathId::ZERO) {
-            path.recovery.forget_in_flight(&mut path.space);
+            path.recovery
+                .forget_in_flight(&mut path.space, SpaceKind::Data);
         }
         self.outbox.push(Event::ZeroRttRejected);
         self.observer.emit(now, || observe::Event::ZeroRttRejected);
@@ -583,7 +584,7 @@ impl Connection {
         if let (Some(mut space), Some(path)) =
             (self.spaces.initial.take(), self.paths.get_mut(PathId::ZERO))
         {
-            path.recovery.discard_space(&mut space);
+            path.recovery.discard_space(&mut space, SpaceKind::Initial);
         }
         self.crypto.initial = CryptoStream::default();
         self.observer
@@ -601,7 +602,8 @@ impl Connection {
             self.spaces.handshake.take(),
             self.paths.get_mut(PathId::ZERO),
         ) {
-            path.recovery.discard_space(&mut space);
+            path.recovery
+                .discard_space(&mut space, SpaceKind::Handshake);
         }
         self.crypto.handshake = CryptoStream::default();
         self.handshake.scratch = Vec::new();
@@ -643,11 +645,12 @@ impl Connection {
         };
         path.remote_cids.replace_initial(dcid);
         if let Some(space) = self.spaces.initial.as_mut() {
-            path.recovery.forget_in_flight(space);
+            path.recovery.forget_in_flight(space, SpaceKind::Initial);
         }
         self.crypto.initial.resend_unacked();
         // 0-RTT packets went to the wrong connection ID: their data goes out again.
-        path.recovery.forget_in_flight(&mut path.space);
+        path.recovery
+            .forget_in_flight(&mut path.space, SpaceKind::Data);
         self.streams.on_zero_rtt_rejected();
     }
 

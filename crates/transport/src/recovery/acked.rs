@@ -105,7 +105,7 @@ impl Recovery {
             return Ok(summary);
         }
         summary.rtt_sample = self.sample_rtt(kind, &newly, frame.largest, context);
-        self.sample_one_way_delay(space, frame.timestamps);
+        self.sample_one_way_delay(space, kind, frame.timestamps);
         if prior_largest.is_none_or(|prior| frame.largest > prior) {
             self.process_ecn(space, &newly, frame.ecn, now, &mut summary);
         }
@@ -155,7 +155,7 @@ impl Recovery {
                     if packet.mtu_probe {
                         handler.mtu_probe_acked(packet.bytes);
                     }
-                    if packet.epoch == self.epoch {
+                    if self.is_current(kind, number) {
                         match packet.ecn {
                             Ecn::Ect0 => newly.marks.ect0 += 1,
                             Ecn::Ect1 => newly.marks.ect1 += 1,
@@ -164,7 +164,7 @@ impl Recovery {
                     }
                     if packet.is_lost() {
                         newly.spurious += 1;
-                        self.on_spurious(number, packet, prior_largest, now);
+                        self.on_spurious(kind, number, packet, prior_largest, now);
                     } else {
                         self.on_packet_acked(kind, number, packet, now, &mut newly);
                     }
@@ -181,7 +181,7 @@ impl Recovery {
         now: Instant,
         newly: &mut Newly,
     ) {
-        let this_path = packet.epoch == self.epoch;
+        let this_path = self.is_current(kind, number);
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += u64::from(packet.bytes);
         newly.ack_eliciting |= packet.ack_eliciting;
@@ -195,7 +195,7 @@ impl Recovery {
             *newest = (*newest).max(Some(packet.sent));
         }
         if packet.in_flight {
-            newly.in_flight_bytes += self.take_off(packet);
+            newly.in_flight_bytes += self.take_off(kind, number, packet);
             newly.in_flight_packets += 1;
             if newly
                 .largest_in_flight
@@ -210,13 +210,14 @@ impl Recovery {
     /// A packet declared lost was acknowledged. RFC 9002 s6.1: tolerate more from now on.
     fn on_spurious(
         &mut self,
+        kind: SpaceKind,
         number: PacketNumber,
         packet: &SentPacket,
         prior_largest: Option<PacketNumber>,
         now: Instant,
     ) {
         self.stats.spurious_losses += 1;
-        if packet.epoch != self.epoch || !packet.in_flight || packet.mtu_probe {
+        if !self.is_current(kind, number) || !packet.in_flight || packet.mtu_probe {
             return;
         }
         let bytes = u64::from(packet.bytes);
@@ -263,13 +264,14 @@ impl Recovery {
     fn sample_one_way_delay(
         &mut self,
         space: &PacketNumberSpace,
+        kind: SpaceKind,
         timestamps: impl Iterator<Item = (PacketNumber, Duration)>,
     ) {
         for (number, received) in timestamps {
             let packet = space.sent.get(number);
             if let Some(packet) = packet
                 && packet.fate == Fate::Acked
-                && packet.epoch == self.epoch
+                && self.is_current(kind, number)
             {
                 let smoothed = self.rtt.smoothed();
                 self.owd.on_sample(packet.sent, received, smoothed);

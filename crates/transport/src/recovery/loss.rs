@@ -94,7 +94,7 @@ impl Recovery {
             _ => LossTrigger::TimeThreshold,
         };
         handler.packet_lost(kind, number, packet, trigger);
-        let bytes = self.take_off(packet);
+        let bytes = self.take_off(kind, number, packet);
         if packet.mtu_probe {
             // Too large for the path, most likely: no sign of congestion. RFC 9000 s14.4.
             self.stats.mtu_probes_lost += 1;
@@ -103,7 +103,7 @@ impl Recovery {
         }
         self.stats.packets_lost += 1;
         self.stats.bytes_lost += u64::from(packet.bytes);
-        if packet.epoch != self.epoch {
+        if !self.is_current(kind, number) {
             return;
         }
         self.ecn.on_lost(packet.ecn);
@@ -166,7 +166,7 @@ impl Recovery {
         let after_sample = self
             .first_rtt_sample
             .is_some_and(|first| packet.sent > first);
-        if !after_sample || packet.epoch != self.epoch || packet.mtu_probe {
+        if !after_sample || !self.is_current(kind, number) || packet.mtu_probe {
             return false;
         }
         let continues = space.lost_run.filter(|run| {

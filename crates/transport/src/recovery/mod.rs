@@ -50,8 +50,9 @@ use crate::{
     },
     observe::RecoveryMetrics,
     rng::Rng,
-    space::{Fate, SentPacket},
+    space::{Fate, SentPacket, SpaceKind},
     time::Instant,
+    units::PacketNumber,
 };
 
 use self::{ecn::EcnValidation, rate::DeliveryRate, threshold::ReorderingTolerance};
@@ -91,8 +92,11 @@ pub struct Recovery {
     newest_acked_sent: [Option<Instant>; 3],
     /// Packets sent before this say nothing about persistent congestion.
     first_rtt_sample: Option<Instant>,
-    /// Counts network paths; packets of old ones are none of the controller's business.
-    epoch: u8,
+    /// The number after the last packet sent, by space.
+    next_number: [PacketNumber; 3],
+    /// The first packet of each space that was sent on this network path: what came before is none
+    /// of the controller's business. RFC 9000 s9.4.
+    first_number: [PacketNumber; 3],
     /// Whether anything was sent since the start of this network path.
     started: bool,
     /// Whether the application has left the window unused since it was last full.
@@ -140,7 +144,8 @@ impl Recovery {
             timer_anchor: now,
             newest_acked_sent: [None; 3],
             first_rtt_sample: None,
-            epoch: 0,
+            next_number: [0; 3],
+            first_number: [0; 3],
             started: false,
             app_limited: false,
             slow_start: true,
@@ -236,14 +241,20 @@ impl Recovery {
     }
 
     /// Takes a packet out of flight, if it was in flight on this network path.
-    fn take_off(&mut self, packet: &SentPacket) -> u64 {
-        if !packet.in_flight || packet.epoch != self.epoch || packet.fate != Fate::Outstanding {
+    fn take_off(&mut self, kind: SpaceKind, number: PacketNumber, packet: &SentPacket) -> u64 {
+        if !packet.in_flight || !self.is_current(kind, number) || packet.fate != Fate::Outstanding {
             return 0;
         }
         let bytes = u64::from(packet.bytes);
         debug_assert!(bytes <= self.bytes_in_flight, "bytes in flight are exact");
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
         bytes
+    }
+
+    /// Whether a packet was sent on this network path.
+    fn is_current(&self, kind: SpaceKind, number: PacketNumber) -> bool {
+        let first = self.first_number.get(kind as usize);
+        first.is_some_and(|first| number >= *first)
     }
 
     fn rtt_view(&self) -> RttView {

@@ -11,17 +11,17 @@ use crate::{
 
 impl Recovery {
     /// The keys of a space are gone: nothing in it counts any more. RFC 9002 A.11.
-    pub fn discard_space(&mut self, space: &mut PacketNumberSpace) {
-        self.forget_in_flight(space);
+    pub fn discard_space(&mut self, space: &mut PacketNumberSpace, kind: SpaceKind) {
+        self.forget_in_flight(space, kind);
         self.pto_count = 0;
     }
 
     /// Takes every packet of `space` out of flight and forgets it, without a word to anybody.
-    pub fn forget_in_flight(&mut self, space: &mut PacketNumberSpace) {
+    pub fn forget_in_flight(&mut self, space: &mut PacketNumberSpace, kind: SpaceKind) {
         let in_flight: u64 = space
             .sent
             .outstanding()
-            .filter(|(_, packet)| packet.in_flight && packet.epoch == self.epoch)
+            .filter(|(number, packet)| packet.in_flight && self.is_current(kind, *number))
             .map(|(_, packet)| u64::from(packet.bytes))
             .sum();
         debug_assert!(
@@ -51,13 +51,13 @@ impl Recovery {
                 handler.token_lost(kind, token);
             }
         }
-        self.forget_in_flight(space);
+        self.forget_in_flight(space, kind);
     }
 
     /// The path's addresses changed: RTT, congestion control, pacing and ECN start anew, and
     /// packets sent before say nothing about the new network path. RFC 9000 s9.4.
     pub fn reset_for_new_network_path(&mut self, now: Instant) {
-        self.epoch = self.epoch.wrapping_add(1);
+        self.first_number = self.next_number;
         self.rtt = RttEstimator::new(self.rtt.initial());
         self.rate = DeliveryRate::new(now);
         self.owd = OneWayDelay::default();

@@ -65,7 +65,7 @@ impl Recovery {
     pub fn on_packet_sent(
         &mut self,
         space: &mut PacketNumberSpace,
-        _kind: SpaceKind,
+        kind: SpaceKind,
         now: Instant,
         packet: OutgoingPacket,
         tokens: &mut Vec<Token>,
@@ -82,15 +82,18 @@ impl Recovery {
             self.started = true;
         }
         let snapshot = self.rate.snapshot(self.bytes_in_flight);
-        let mut sent = SentPacket::new(now, packet.bytes, self.epoch, snapshot);
+        let mut sent = SentPacket::new(now, packet.bytes, snapshot);
         sent.ack_eliciting = packet.ack_eliciting;
         sent.in_flight = packet.in_flight;
         sent.mtu_probe = packet.mtu_probe;
         sent.probe = packet.probe;
         sent.ecn = packet.ecn;
         sent.app_limited = self.rate.is_app_limited();
-        if let Some(evicted) = space.sent.push(packet.number, sent, tokens) {
-            self.take_off(&evicted);
+        if let Some((number, evicted)) = space.sent.push(packet.number, sent, tokens) {
+            self.take_off(kind, number, &evicted);
+        }
+        if let Some(next) = self.next_number.get_mut(kind as usize) {
+            *next = packet.number.saturating_add(1);
         }
         if packet.ack_eliciting {
             space.last_eliciting_sent = Some(now);

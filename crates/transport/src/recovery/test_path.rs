@@ -326,7 +326,8 @@ impl TestPath {
     }
 
     pub(super) fn discard(&mut self, kind: SpaceKind) {
-        self.recovery.discard_space(&mut self.spaces[kind as usize]);
+        self.recovery
+            .discard_space(&mut self.spaces[kind as usize], kind);
     }
 
     pub(super) fn lost_numbers(&self) -> Vec<PacketNumber> {
@@ -339,11 +340,14 @@ impl TestPath {
 
     /// Bytes in flight counted from the records.
     pub(super) fn counted_in_flight(&self) -> u64 {
-        let epoch = self.recovery.epoch;
         self.spaces
             .iter()
-            .flat_map(|space| space.sent.outstanding())
-            .filter(|(_, packet)| packet.in_flight && packet.epoch == epoch)
+            .zip([SpaceKind::Initial, SpaceKind::Handshake, SpaceKind::Data])
+            .flat_map(|(space, kind)| space.sent.outstanding().map(move |sent| (kind, sent)))
+            .filter(|(kind, (number, packet))| {
+                packet.in_flight && self.recovery.is_current(*kind, *number)
+            })
+            .map(|(_, sent)| sent)
             .map(|(_, packet)| u64::from(packet.bytes))
             .sum()
     }

@@ -647,6 +647,20 @@ fn everything_can_be_sent_again_without_a_congestion_signal() {
 }
 
 #[test]
+fn packets_of_an_old_network_path_stay_old_however_many_follow() {
+    let mut path = TestPath::new();
+    path.send_many(at(0), 2);
+    for round in 0..1000 {
+        path.recovery.reset_for_new_network_path(at(round));
+        path.send(at(round));
+        assert_eq!(path.recovery.bytes_in_flight(), u64::from(MTU));
+    }
+    path.ack(at(1100), &[0..=1]);
+    assert_eq!(path.recovery.bytes_in_flight(), u64::from(MTU));
+    assert_eq!(path.recovery.delivered(), 0);
+}
+
+#[test]
 fn a_new_network_path_starts_anew() {
     let mut path = TestPath::new();
     path.send_many(at(0), 4);
@@ -821,7 +835,7 @@ fn an_interval_below_the_minimum_rtt_is_no_sample() {
     for (min_rtt, valid) in [(Some(ms(51)), false), (Some(ms(50)), true), (None, true)] {
         let mut rate = DeliveryRate::new(at(0));
         rate.on_send(at(10), true);
-        let packet = SentPacket::new(at(10), MTU, 0, rate.snapshot(u64::from(MTU)));
+        let packet = SentPacket::new(at(10), MTU, rate.snapshot(u64::from(MTU)));
         rate.on_acked(0, &packet, at(60));
         assert_eq!(rate.take_sample(min_rtt).is_some(), valid);
         assert!(rate.take_sample(min_rtt).is_none(), "one ACK, one sample");

@@ -59,9 +59,6 @@ pub struct SentPacket {
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
-    /// Counts network paths: RFC 9000 s9.4 forbids that a packet of an old one says anything
-    /// about the new one.
-    pub(crate) epoch: u8,
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -72,7 +69,7 @@ pub struct SentPacket {
 
 impl SentPacket {
     /// A packet about to be pushed.
-    pub(crate) fn new(sent: Instant, bytes: u16, epoch: u8, snapshot: SendSnapshot) -> Self {
+    pub(crate) fn new(sent: Instant, bytes: u16, snapshot: SendSnapshot) -> Self {
         Self {
             sent,
             bytes,
@@ -83,7 +80,6 @@ impl SentPacket {
             ecn: Ecn::NotEct,
             app_limited: false,
             fate: Fate::Outstanding,
-            epoch,
             tokens: 0,
             link: 0,
             snapshot,
@@ -100,7 +96,7 @@ impl SentPacket {
         };
         Self {
             fate: Fate::Void,
-            ..Self::new(now, 0, 0, snapshot)
+            ..Self::new(now, 0, snapshot)
         }
     }
 
@@ -205,13 +201,13 @@ impl SentPackets {
     }
 
     /// Records a packet; `tokens` are drained. Returns the packet that had to make room for it,
-    /// if its bytes were still counted as in flight.
+    /// with its number, if its bytes were still counted as in flight.
     pub(crate) fn push(
         &mut self,
         number: PacketNumber,
         mut packet: SentPacket,
         tokens: &mut Vec<Token>,
-    ) -> Option<SentPacket> {
+    ) -> Option<(PacketNumber, SentPacket)> {
         if number < self.end() || (!self.ring.is_empty() && number - self.end() > MAX_GAP) {
             debug_assert!(false, "packet numbers ascend by small steps");
             tokens.clear();
@@ -235,8 +231,8 @@ impl SentPackets {
     }
 
     /// Drops the oldest packet, whatever its state.
-    fn evict(&mut self) -> Option<SentPacket> {
-        let front = *self.ring.front()?;
+    fn evict(&mut self) -> Option<(PacketNumber, SentPacket)> {
+        let (number, front) = (self.base, *self.ring.front()?);
         let outstanding = front.fate == Fate::Outstanding;
         if outstanding {
             self.eliciting_outstanding -= usize::from(front.ack_eliciting);
@@ -244,7 +240,7 @@ impl SentPackets {
                 .extend(self.tokens.iter().take(usize::from(front.tokens)));
         }
         self.pop_front();
-        outstanding.then_some(front)
+        outstanding.then_some((number, front))
     }
 
     /// ACK-only packets are not acknowledged unless something else is; a receiver of a long

@@ -247,7 +247,7 @@ fn sent(eliciting: bool) -> SentPacket {
         tx_in_flight: 0,
         lost: 0,
     };
-    let mut packet = SentPacket::new(at(1), 1_200, 0, snapshot);
+    let mut packet = SentPacket::new(at(1), 1_200, snapshot);
     packet.ack_eliciting = eliciting;
     packet.in_flight = eliciting;
     packet
@@ -261,7 +261,7 @@ fn push(ring: &mut SentPackets, number: u64, tokens: usize) -> Option<SentPacket
     let mut tokens = vec![token(number); tokens];
     let evicted = ring.push(number, sent(true), &mut tokens);
     assert!(tokens.is_empty());
-    evicted
+    evicted.map(|(_, packet)| packet)
 }
 
 fn acked(ring: &mut SentPackets, first: u64, last: u64) -> Vec<u64> {
