@@ -53,7 +53,10 @@ pub struct Setup {
     pub client_tls: Arc<dyn ClientSessionFactory>,
     pub server_tls: Arc<dyn ServerSessionFactory>,
     pub client_version: Version,
+    /// Where the client's socket is bound.
     pub client_address: SocketAddr,
+    /// The client's host's addresses; `client_address` alone when empty.
+    pub client_addresses: Vec<SocketAddr>,
     /// The first is where clients connect to.
     pub server_addresses: Vec<SocketAddr>,
     pub tune_client: Box<dyn FnOnce(&mut ClientConfig)>,
@@ -85,6 +88,7 @@ impl Setup {
             server_tls: Arc::new(tls::server(seed)),
             client_version: Version::V1,
             client_address: client_address(),
+            client_addresses: Vec::new(),
             server_addresses: vec![server_address()],
             tune_client: Box::new(|_| {}),
             tune_server: Box::new(|_| {}),
@@ -152,7 +156,10 @@ impl Setup {
         let client_app = client(client_config, to);
         let client = QuicHost::new(client_endpoint, self.client_address, client_app);
         let server = QuicHost::new(server_endpoint, to, server);
-        let client = world.add_host(self.client_address, Box::new(client));
+        if self.client_addresses.is_empty() {
+            self.client_addresses.push(self.client_address);
+        }
+        let client = world.add_host(self.client_addresses, Box::new(client));
         let server = world.add_host(self.server_addresses, Box::new(server));
         let link = self.scenario.install(&mut world, client, server);
         let tap = if self.traced {

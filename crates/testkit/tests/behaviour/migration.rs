@@ -205,6 +205,48 @@ fn preferred_address_is_taken() {
     assert_eq!(challenged_paths(&net), 2);
 }
 
+/// A client whose socket has both families goes where only the other one is offered, and where the
+/// own family's address does not answer.
+#[test]
+fn preferred_address_of_the_other_family() {
+    let there: std::net::SocketAddrV6 = "[fd00::9]:8443".parse().unwrap();
+    for (seed, silent) in [(60, None), (61, Some("10.9.9.9:1".parse().unwrap()))] {
+        let mut setup = Setup::new(seed, calm());
+        setup.client_address = "[::]:50000".parse().unwrap();
+        setup.client_addresses = vec![
+            "10.0.0.1:50000".parse().unwrap(),
+            "[fd00::1]:50000".parse().unwrap(),
+        ];
+        setup.server_addresses.push(there.into());
+        setup.server.preferred_address = Some(PreferredAddresses {
+            v4: silent,
+            v6: Some(there),
+        });
+        let mut net = setup.manual();
+        net.connect();
+        net.run_for(5 * SECOND);
+        let moved = net.client_connection().remote_address();
+        assert_eq!(moved, SocketAddr::from(there), "{silent:?}");
+        assert_eq!(net.server_connection().local_address(), moved);
+        assert_eq!(challenged_paths(&net), 2);
+    }
+}
+
+/// A socket of one family stays where it is.
+#[test]
+fn preferred_address_out_of_reach() {
+    let mut setup = Setup::new(62, calm());
+    setup.server.preferred_address = Some(PreferredAddresses {
+        v4: None,
+        v6: Some("[fd00::9]:8443".parse().unwrap()),
+    });
+    let mut net = setup.manual();
+    net.connect();
+    net.run_for(5 * SECOND);
+    assert!(net.client_connection().remote_address().is_ipv4());
+    assert_eq!(challenged_paths(&net), 1);
+}
+
 /// A preferred address that does not answer changes nothing.
 #[test]
 fn unreachable_preferred_address() {

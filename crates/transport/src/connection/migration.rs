@@ -224,6 +224,11 @@ impl Connection {
 
     /// A client moves to the address the server prefers, once it answers there. RFC 9000 s9.6.
     pub(crate) fn start_preferred_address_probe(&mut self, now: Instant) {
+        self.probe_preferred_address(now, None);
+    }
+
+    /// Asks the server's preferred address, or the one after `silent`, which did not answer.
+    fn probe_preferred_address(&mut self, now: Instant, silent: Option<SocketAddr>) {
         let Some(preferred) = self.peer.preferred_address else {
             return;
         };
@@ -233,21 +238,23 @@ impl Connection {
         let Some(path) = self.paths.get_mut(PathId::ZERO) else {
             return;
         };
-        let current = path.network.four_tuple();
-        let v4 = preferred.v4.map(SocketAddr::V4);
-        let v6 = preferred.v6.map(SocketAddr::V6);
-        let remote = if current.remote.is_ipv4() { v4 } else { v6 };
-        let Some(remote) = remote else {
+        let candidates = preferred_paths(
+            &path.network,
+            preferred.v4.map(SocketAddr::V4),
+            preferred.v6.map(SocketAddr::V6),
+        );
+        let mut left = candidates.into_iter().flatten();
+        if let Some(silent) = silent {
+            // Nothing is left after an address that is not among them: it was no preferred one.
+            let _ = left.find(|candidate| candidate.remote == silent);
+        }
+        let Some(to) = left.next() else {
             return;
         };
-        let unusable = remote.port() == 0 || remote.ip().is_unspecified();
-        if unusable || remote == current.remote || !path.remote_cids.has_spare() {
+        if !path.remote_cids.has_spare() {
             return;
         }
-        let mut probe = NetworkPath::new(FourTuple {
-            local: current.local,
-            remote,
-        });
+        let mut probe = NetworkPath::new(to);
         probe.amplification.set_validated();
         probe.start_validation(now, Self::pto(path));
         path.probe = Some(probe);
@@ -382,9 +389,11 @@ impl Connection {
             // The old address not answering is what a real migration looks like.
             let _ = previous.on_timeout(now);
         }
+        let mut silent = None;
         if let Some(probe) = path.probe.as_mut()
             && (probe.on_timeout(now).is_err() || !probe.is_busy() && !probe.is_validated())
         {
+            silent = Some(probe.four_tuple().remote);
             path.probe = None;
             path.remote_cids.drop_probe();
         }
@@ -411,5 +420,26 @@ impl Connection {
                 self.die(now, error);
             }
         }
+        if silent.is_some() {
+            self.probe_preferred_address(now, silent);
+        }
     }
+}
+
+/// Where a client may go when the server prefers `v4` and `v6`, best first: the address family
+/// that works already, then the other one if the socket has both.
+fn preferred_paths(
+    current: &NetworkPath,
+    v4: Option<SocketAddr>,
+    v6: Option<SocketAddr>,
+) -> [Option<FourTuple>; 2] {
+    let FourTuple { local, remote } = current.four_tuple();
+    let (same, other) = if remote.is_ipv4() { (v4, v6) } else { (v6, v4) };
+    let usable = |to: &SocketAddr| to.port() != 0 && !to.ip().is_unspecified() && *to != remote;
+    let path = |local: SocketAddr, to: Option<SocketAddr>| {
+        let remote = to.filter(usable)?;
+        Some(FourTuple { local, remote })
+    };
+    let both = current.bound_to_both_families();
+    [path(local, same), both.and_then(|both| path(both, other))]
 }

@@ -1,6 +1,6 @@
 //! A network path: the two addresses, and what was proven about them.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use super::{Amplification, Validation, ValidationFailed};
 use crate::{rng::Rng, time::Instant, units::FourTuple};
@@ -9,6 +9,8 @@ use crate::{rng::Rng, time::Instant, units::FourTuple};
 #[derive(Debug)]
 pub(crate) struct NetworkPath {
     four_tuple: FourTuple,
+    /// The local address as it was before anything was learned: where the socket is bound.
+    bound: SocketAddr,
     pub(crate) amplification: Amplification,
     validation: Option<Validation>,
     responses: VecDeque<[u8; 8]>,
@@ -18,6 +20,7 @@ impl NetworkPath {
     pub(crate) fn new(four_tuple: FourTuple) -> Self {
         Self {
             four_tuple,
+            bound: four_tuple.local,
             amplification: Amplification::new(),
             validation: None,
             responses: VecDeque::new(),
@@ -26,6 +29,13 @@ impl NetworkPath {
 
     pub(crate) fn four_tuple(&self) -> FourTuple {
         self.four_tuple
+    }
+
+    /// Whether the socket serves both address families, as far as its address tells: unspecified
+    /// IPv6 stands for both. Where the system keeps them apart, IPv4 stays unanswered there.
+    pub(crate) fn bound_to_both_families(&self) -> Option<SocketAddr> {
+        let both = self.bound.is_ipv6() && self.bound.ip().is_unspecified();
+        both.then_some(self.bound)
     }
 
     /// Learns the local IP address once the socket tells it.
