@@ -138,6 +138,14 @@ impl Waiting {
         })
     }
 
+    /// A reader found nothing, and wants to know of more.
+    pub(crate) fn read(&mut self, id: StreamId, cx: &Context<'_>) {
+        self.readers
+            .entry(id)
+            .and_modify(|waker| waker.clone_from(cx.waker()))
+            .or_insert_with(|| cx.waker().clone());
+    }
+
     /// Somebody wants to know of a sending stream's end.
     pub(crate) fn hold_sender(&mut self, id: StreamId) {
         self.senders.entry(id).or_default().holders += 1;

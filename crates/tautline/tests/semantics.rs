@@ -216,6 +216,47 @@ async fn a_reset_at_delivers_its_promise() {
 }
 
 #[tokio::test]
+async fn a_reset_or_the_end_can_be_awaited_without_reading() {
+    within(async {
+        let pair = pair().await;
+        for resets in [true, false] {
+            let mut send = pair.client.open_uni().await.unwrap();
+            send.write_all(b"unread").await.unwrap();
+            let mut recv = pair.server.accept_uni().await.unwrap();
+            // Cancelled once, and still told.
+            assert!(poll_once(recv.received_reset()).await.is_none());
+            let waiting = tokio::spawn(async move { (recv.received_reset().await, recv) });
+            settle().await;
+            if resets {
+                send.reset(5).unwrap();
+                let (outcome, mut recv) = waiting.await.unwrap();
+                assert_eq!(outcome, Ok(Some(5)));
+                assert_eq!(recv.received_reset().await, Ok(Some(5)));
+                assert_eq!(recv.read(&mut [0; 9]).await, Err(ReadError::Reset(5)));
+                assert_eq!(recv.received_reset().await, Ok(Some(5)));
+            } else {
+                // The FIN comes alone, after all of the data.
+                send.finish().unwrap();
+                let (outcome, mut recv) = waiting.await.unwrap();
+                assert_eq!(outcome, Ok(None));
+                assert_eq!(recv.read_to_end(10).await.unwrap(), b"unread");
+                assert_eq!(recv.received_reset().await, Ok(None));
+                recv.stop(0).unwrap_err();
+            }
+        }
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"unread").await.unwrap();
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        pair.client.close(1, b"");
+        assert!(matches!(
+            recv.received_reset().await,
+            Err(ReadError::ConnectionLost(_))
+        ));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn ends_are_told_apart() {
     within(async {
         let pair = pair().await;

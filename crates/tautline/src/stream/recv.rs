@@ -9,7 +9,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use tautline_transport::{
-    stream::{ReadError as TransportReadError, ReadOutcome, UnorderedOutcome},
+    stream::{ReadError as TransportReadError, ReadOutcome, ReceiveEnd, UnorderedOutcome},
     units::StreamId,
 };
 use tokio::io::{AsyncRead, ReadBuf};
@@ -92,12 +92,7 @@ impl RecvStream {
                 Ok(Read::Blocked) => match state.alive() {
                     Err(lost) => Err(ReadError::ConnectionLost(lost)),
                     Ok(()) => {
-                        state
-                            .waiting
-                            .readers
-                            .entry(id)
-                            .and_modify(|waker| waker.clone_from(cx.waker()))
-                            .or_insert_with(|| cx.waker().clone());
+                        state.waiting.read(id, cx);
                         return Poll::Pending;
                     }
                 },
@@ -296,6 +291,46 @@ impl RecvStream {
             all.extend_from_slice(&chunk);
         }
         Ok(all.into())
+    }
+
+    /// Waits, without reading, until the peer resets the stream (its code), or everything has
+    /// arrived (`None`): for those who wait for something else than this stream's bytes. The peer
+    /// can only come to the end within the receive window.
+    ///
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn received_reset(&mut self) -> Result<Option<u64>, ReadError> {
+        poll_fn(|cx| self.poll_received_reset(cx)).await
+    }
+
+    fn poll_received_reset(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<u64>, ReadError>> {
+        match self.over {
+            Some(Over::Finished) => return Poll::Ready(Ok(None)),
+            Some(Over::Reset(code)) => return Poll::Ready(Ok(Some(code))),
+            Some(Over::Stopped) => return Poll::Ready(Err(ReadError::ClosedStream)),
+            None => {}
+        }
+        let id = self.id;
+        self.conn.with(|state| match state.quic.receive_end(id) {
+            Ok(ReceiveEnd::Complete) => Poll::Ready(Ok(None)),
+            Ok(ReceiveEnd::Reset(code)) => Poll::Ready(Ok(Some(code))),
+            Ok(ReceiveEnd::Open) => {
+                if let Err(lost) = state.alive() {
+                    return Poll::Ready(Err(ReadError::ConnectionLost(lost)));
+                }
+                state.waiting.read(id, cx);
+                Poll::Pending
+            }
+            Err(_) => Poll::Ready(Err(match state.alive() {
+                Err(lost) => ReadError::ConnectionLost(lost),
+                Ok(()) => ReadError::ClosedStream,
+            })),
+        })
     }
 
     /// Tells the peer that the rest is not wanted (STOP_SENDING); its writes fail with `code`

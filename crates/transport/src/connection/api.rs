@@ -11,7 +11,7 @@ use crate::{
     observe,
     path::PathStats,
     stream::{
-        ReadError, ReadOutcome, ResetError, StreamStats, UnorderedOutcome, WriteError,
+        ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamStats, UnorderedOutcome, WriteError,
         sched::Priority,
     },
     time::Instant,
@@ -147,6 +147,14 @@ impl Connection {
         max_bytes: usize,
     ) -> Result<UnorderedOutcome, ReadError> {
         self.streams.read_unordered(id, max_bytes)
+    }
+
+    /// How far the peer has come with a stream that we receive, without reading.
+    ///
+    /// # Errors
+    /// [`ReadError::UnknownStream`].
+    pub fn receive_end(&self, id: StreamId) -> Result<ReceiveEnd, ReadError> {
+        self.streams.receive_end(id)
     }
 
     /// Whether flow-control or stream-state frames wait to be sent: after reading, tells whether a

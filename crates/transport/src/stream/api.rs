@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{
-    ReadError, ReadOutcome, ResetError, StreamEvent, StreamSet, UnorderedOutcome, WriteError,
+    ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamSet, UnorderedOutcome, WriteError,
     limits::Touched, recv::RecvHalf, sched::Priority, send::SendHalf, send_buffer::SendBuffer,
     table::due,
 };
@@ -126,6 +126,13 @@ impl StreamSet {
         }
         self.settle_receiving(id);
         outcome
+    }
+
+    /// How far the peer has come, without reading.
+    pub fn receive_end(&self, id: StreamId) -> Result<ReceiveEnd, ReadError> {
+        let stream = self.table.get(id).ok_or(ReadError::UnknownStream)?;
+        let recv = stream.recv.as_ref().ok_or(ReadError::UnknownStream)?;
+        Ok(recv.end())
     }
 
     /// Asks the peer to send no more, and drops what has arrived. RFC 9000 s3.5.

@@ -50,7 +50,7 @@ use send::{Demand, SendHalf};
 use table::{Stream, Table};
 
 pub use types::{
-    PeerLimits, ReadError, ReadOutcome, ResetError, StreamEvent, StreamStats, UnorderedOutcome,
+    PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats, UnorderedOutcome,
     WriteError,
 };
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::{
     assembler::Assembler,
     flow::ReceiveWindow,
-    types::{ReadError, ReadOutcome, UnorderedOutcome},
+    types::{ReadError, ReadOutcome, ReceiveEnd, UnorderedOutcome},
 };
 use crate::{config::WindowConfig, error::TransportError};
 
@@ -179,7 +179,7 @@ impl RecvHalf {
         if self.reset.is_none() && Some(self.assembler.contiguous()) == self.final_size {
             self.state = RecvState::DataRecvd;
         }
-        grew || (was_open && self.is_at_end())
+        grew || (was_open && self.state == RecvState::DataRecvd)
     }
 
     /// Checks a reset against the final size and this stream's limit. Returns by how much it
@@ -245,6 +245,15 @@ impl RecvHalf {
         self.assembler.truncate(reliable_size);
         self.settle_reset();
         self.state == RecvState::ResetRecvd
+    }
+
+    /// What the peer has made of its half so far; nothing is read.
+    pub(super) fn end(&self) -> ReceiveEnd {
+        match (self.state, self.reset) {
+            (RecvState::DataRecvd | RecvState::DataRead, _) => ReceiveEnd::Complete,
+            (_, Some(reset)) => ReceiveEnd::Reset(reset.code),
+            _ => ReceiveEnd::Open,
+        }
     }
 
     /// Reads in order.

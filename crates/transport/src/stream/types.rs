@@ -72,6 +72,17 @@ pub enum UnorderedOutcome {
     Finished,
 }
 
+/// How far the peer has come with a stream that we receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveEnd {
+    /// It may send more.
+    Open,
+    /// Everything has arrived, read or not.
+    Complete,
+    /// It gave up, with this application error code.
+    Reset(u64),
+}
+
 /// Why a read gave nothing and never will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
