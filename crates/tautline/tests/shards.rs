@@ -5,7 +5,7 @@ mod common;
 use std::net::UdpSocket;
 
 use common::{client_config, identity, loopback, pair_on, pattern, server_config, within};
-use tautline::{Connection, Endpoint, TransportConfig};
+use tautline::{Connection, Endpoint, TransportConfig, transport::config::PreferredAddresses};
 
 async fn transfer(from: &Connection, to: &Connection, len: usize) {
     let data = pattern(len);
@@ -107,8 +107,77 @@ async fn outgoing_connections_spread_over_shards() {
             transfer(connected, accepted, 50_000).await;
         }
         assert_eq!(client.open_connections(), 9);
-        let moved = client.rebind(UdpSocket::bind("127.0.0.1:0").unwrap());
-        assert!(moved.is_err());
+        // All of them move, to one socket that the shards share.
+        for (_, connected) in &held {
+            connected.handshake_confirmed().await.unwrap();
+        }
+        client
+            .rebind(UdpSocket::bind("127.0.0.1:0").unwrap())
+            .unwrap();
+        for (accepted, connected) in &held {
+            transfer(connected, accepted, 50_000).await;
+            transfer(accepted, connected, 50_000).await;
+            assert_eq!(accepted.remote_address(), client.local_addr());
+        }
     })
     .await;
+}
+
+/// A server of `shards` shards with two addresses moves its clients to the second one.
+async fn preferred_address_is_taken(shards: usize) {
+    let identity = identity();
+    // The parameter names the port before the endpoint exists.
+    let free = UdpSocket::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let std::net::SocketAddr::V4(preferred) = free else {
+        unreachable!()
+    };
+    let mut transport = TransportConfig::default();
+    transport.preferred_address = Some(PreferredAddresses {
+        v4: Some(preferred),
+        v6: None,
+    });
+    let server = Endpoint::builder()
+        .server(server_config(&identity, transport))
+        .shards(shards)
+        .also_bind(free)
+        .bind(loopback())
+        .unwrap();
+    assert_eq!(server.other_addrs(), [free]);
+    for _ in 0..3 {
+        let client = Endpoint::client("[::]:0".parse().unwrap())
+            .or_else(|_| Endpoint::client(loopback()))
+            .unwrap();
+        client.set_default_client_config(client_config(&identity, TransportConfig::default()));
+        let (accepted, connected) = common::connect(&server, &client).await;
+        connected.handshake_confirmed().await.unwrap();
+        while connected.remote_address() != free {
+            transfer(&connected, &accepted, 1_000).await;
+        }
+        transfer(&connected, &accepted, 100_000).await;
+        transfer(&accepted, &connected, 1_000_000).await;
+        assert_eq!(connected.remote_address(), free);
+    }
+    server.close(0, b"");
+    server.wait_idle().await;
+}
+
+#[tokio::test]
+async fn clients_move_to_the_preferred_address() {
+    within(preferred_address_is_taken(1)).await;
+}
+
+#[tokio::test]
+async fn shards_share_a_preferred_address() {
+    within(preferred_address_is_taken(3)).await;
+}
+
+#[tokio::test]
+async fn too_many_addresses_are_refused() {
+    let builder = (0..17).fold(Endpoint::builder(), |builder, _| {
+        builder.also_bind(loopback())
+    });
+    assert!(builder.bind(loopback()).is_err());
 }

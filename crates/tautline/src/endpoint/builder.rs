@@ -17,12 +17,14 @@ use super::{Endpoint, EndpointShared, Hub};
 use crate::{
     clock::Clock,
     error::BindError,
-    shard::{Driver, Shard, Steering},
+    shard::{Driver, Shard, ShardSockets, Steering},
     socket::{BindOptions, BoundSocket},
 };
 
 /// More shards than this help nobody.
 const MAX_SHARDS: usize = 1_024;
+/// More addresses than this are refused; each costs a socket per shard.
+const MAX_OTHER_ADDRESSES: usize = 16;
 /// Connection IDs carry the shard number and still 6 random bytes.
 const MIN_SHARDED_CID_BYTES: usize = 8;
 
@@ -42,6 +44,7 @@ pub struct EndpointBuilder {
     server: Option<ServerConfig>,
     client: Option<ClientConfig>,
     config: EndpointConfig,
+    others: Vec<SocketAddr>,
     shards: usize,
     own_threads: bool,
     kernel_steering: bool,
@@ -54,6 +57,7 @@ impl EndpointBuilder {
             server: None,
             client: None,
             config: EndpointConfig::default(),
+            others: Vec::new(),
             shards: 1,
             own_threads: false,
             kernel_steering: true,
@@ -76,6 +80,34 @@ impl EndpointBuilder {
     /// Versions, connection IDs, keys of tokens and resets.
     pub fn config(mut self, config: EndpointConfig) -> Self {
         self.config = config;
+        self
+    }
+
+    /// Binds one more address, besides that of [`Self::bind`]. Call again for further ones; 16 at
+    /// most.
+    ///
+    /// What arrives there is treated alike, and a connection that moves there is answered from
+    /// there. Made for the address that a server prefers:
+    ///
+    /// ```no_run
+    /// # use std::{net::SocketAddr, sync::Arc};
+    /// # use tautline::{Endpoint, ServerConfig, TransportConfig};
+    /// # use tautline::transport::config::PreferredAddresses;
+    /// # async fn f(mut config: ServerConfig) -> Result<(), tautline::BindError> {
+    /// let mut transport = TransportConfig::default();
+    /// transport.preferred_address = Some(PreferredAddresses {
+    ///     v4: Some("192.0.2.7:4434".parse().unwrap()),
+    ///     v6: Some("[2001:db8::7]:4434".parse().unwrap()),
+    /// });
+    /// config.transport = Arc::new(transport);
+    /// let endpoint = Endpoint::builder()
+    ///     .server(config)
+    ///     .also_bind("[::]:4434".parse().unwrap())
+    ///     .bind("[::]:4433".parse().unwrap())?;
+    /// # Ok(()) }
+    /// ```
+    pub fn also_bind(mut self, addr: SocketAddr) -> Self {
+        self.others.push(addr);
         self
     }
 
@@ -111,8 +143,14 @@ impl EndpointBuilder {
     /// Binds `addr` and starts the driver.
     ///
     /// # Errors
-    /// When the address cannot be bound, or outside of a tokio runtime.
+    /// When an address cannot be bound, or outside of a tokio runtime.
     pub fn bind(self, addr: SocketAddr) -> Result<Endpoint, BindError> {
+        let main = self.bind_all(addr)?;
+        self.start(main)
+    }
+
+    /// One socket for each shard, all on one address.
+    fn bind_all(&self, addr: SocketAddr) -> Result<Vec<BoundSocket>, BindError> {
         let options = BindOptions {
             reuse_port: self.shards > 1,
             buffer_bytes: self.socket_buffer_bytes,
@@ -130,7 +168,7 @@ impl EndpointBuilder {
                 .first()
                 .map(|socket| socket.steer(sockets.len() as u16));
         }
-        self.start(sockets)
+        Ok(sockets)
     }
 
     /// Starts on a socket that the application bound. One shard only.
@@ -144,22 +182,52 @@ impl EndpointBuilder {
         self.start(vec![socket])
     }
 
+    /// Adds the sockets of the other addresses to those of the main one, shard by shard.
+    fn with_others(
+        &self,
+        main: Vec<BoundSocket>,
+    ) -> Result<(Vec<ShardSockets>, Vec<SocketAddr>), BindError> {
+        if self.others.len() > MAX_OTHER_ADDRESSES {
+            return Err(BindError::Setup(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "more than 16 further addresses: bind fewer",
+            )));
+        }
+        let alone = |main| ShardSockets {
+            main,
+            others: Vec::new(),
+        };
+        let mut shards: Vec<_> = main.into_iter().map(alone).collect();
+        let mut bound = Vec::new();
+        for &addr in &self.others {
+            let sockets = self.bind_all(addr)?;
+            bound.extend(sockets.first().map(BoundSocket::local_addr));
+            for (shard, socket) in shards.iter_mut().zip(sockets) {
+                shard.others.push(socket);
+            }
+        }
+        Ok((shards, bound))
+    }
+
     fn start(mut self, sockets: Vec<BoundSocket>) -> Result<Endpoint, BindError> {
         let own_threads = self.own_threads || sockets.len() > 1;
         if !own_threads && tokio::runtime::Handle::try_current().is_err() {
             return Err(BindError::NoRuntime);
         }
-        let Some(first) = sockets.first() else {
+        let (sockets, others) = self.with_others(sockets)?;
+        let Some(ShardSockets { main: first, .. }) = sockets.first() else {
             return Err(BindError::Setup(io::ErrorKind::InvalidInput.into()));
         };
         let shared = Arc::new(EndpointShared {
             client: Mutex::new(self.client.take()),
             local: Mutex::new(first.local_addr()),
+            others,
             buffers: Mutex::new(first.buffers),
             buffer_bytes: self.socket_buffer_bytes,
         });
         if self.server.is_none() {
-            sockets.iter().for_each(BoundSocket::report_errors);
+            let mains = sockets.iter().map(|shard| &shard.main);
+            mains.for_each(BoundSocket::report_errors);
         }
         let steering = self.share_keys(sockets.len()).map_err(BindError::Setup)?;
         let clock = Clock::start();
@@ -173,8 +241,8 @@ impl EndpointBuilder {
         });
         // Before the drivers run: without a handle they would end at once.
         let endpoint = Endpoint::from_parts(Arc::clone(&hub), shared);
-        for (shard, socket) in hub.shards().iter().zip(sockets) {
-            let parts = (Arc::clone(shard), Arc::clone(&hub), socket, steering);
+        for (shard, sockets) in hub.shards().iter().zip(sockets) {
+            let parts = (Arc::clone(shard), Arc::clone(&hub), sockets, steering);
             if own_threads {
                 spawn_thread(parts)
             } else {
@@ -221,14 +289,14 @@ impl EndpointBuilder {
     }
 }
 
-type Parts = (Arc<Shard>, Arc<Hub>, BoundSocket, Option<Steering>);
+type Parts = (Arc<Shard>, Arc<Hub>, ShardSockets, Option<Steering>);
 
-fn spawn_task((shard, hub, socket, steering): Parts) -> io::Result<()> {
-    tokio::spawn(Driver::new(shard, hub, socket, steering)?);
+fn spawn_task((shard, hub, sockets, steering): Parts) -> io::Result<()> {
+    tokio::spawn(Driver::new(shard, hub, sockets, steering)?);
     Ok(())
 }
 
-fn spawn_thread((shard, hub, socket, steering): Parts) -> io::Result<()> {
+fn spawn_thread((shard, hub, sockets, steering): Parts) -> io::Result<()> {
     let name = format!("tautline-{}", shard.index);
     let (report, started) = std::sync::mpsc::sync_channel(1);
     std::thread::Builder::new().name(name).spawn(move || {
@@ -238,7 +306,7 @@ fn spawn_thread((shard, hub, socket, steering): Parts) -> io::Result<()> {
         let driver = runtime.and_then(|runtime| {
             let driver = {
                 let _inside = runtime.enter();
-                Driver::new(shard, hub, socket, steering)?
+                Driver::new(shard, hub, sockets, steering)?
             };
             Ok((runtime, driver))
         });

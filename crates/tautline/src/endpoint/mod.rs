@@ -57,6 +57,8 @@ pub struct Endpoint {
 struct EndpointShared {
     client: Mutex<Option<ClientConfig>>,
     local: Mutex<SocketAddr>,
+    /// What [`EndpointBuilder::also_bind`] bound.
+    others: Vec<SocketAddr>,
     buffers: Mutex<SocketBuffers>,
     buffer_bytes: usize,
 }
@@ -211,6 +213,11 @@ impl Endpoint {
         *self.shared.local.lock()
     }
 
+    /// Where the sockets of [`EndpointBuilder::also_bind`] are bound, in the order of the calls.
+    pub fn other_addrs(&self) -> &[SocketAddr] {
+        &self.shared.others
+    }
+
     /// What the kernel granted for socket buffers; [`SocketBuffers::warning`] names the cure when
     /// that is little.
     pub fn socket_buffers(&self) -> SocketBuffers {
@@ -255,23 +262,29 @@ impl Endpoint {
     /// Moves the endpoint to another socket, for instance after a change of network.
     ///
     /// Client connections tell their servers at once and go on over the new socket; packets on
-    /// their way to the old one are still heard for 3 s.
+    /// their way to the old one are still heard for 3 s. Further addresses
+    /// ([`EndpointBuilder::also_bind`]) stay. Shards share the new socket: whichever is awake takes
+    /// a packet and hands it to its owner.
     ///
     /// # Errors
-    /// When the socket cannot be set up, or the endpoint has several shards (they share a port).
+    /// When the socket cannot be set up; the endpoint then stays where it is.
     pub fn rebind(&self, socket: std::net::UdpSocket) -> Result<(), BindError> {
-        let [shard] = self.hub.shards() else {
-            return Err(BindError::Setup(std::io::Error::new(
-                std::io::ErrorKind::Unsupported,
-                "an endpoint of several shards cannot move",
-            )));
-        };
-        let new = BoundSocket::adopt(socket, self.shared.buffer_bytes).map_err(BindError::Setup)?;
-        new.report_errors();
-        *self.shared.local.lock() = new.local_addr();
-        *self.shared.buffers.lock() = new.buffers;
-        shard.state.lock().new_socket = Some(new);
-        shard.notify_driver();
+        let shards = self.hub.shards();
+        let mut sockets = Vec::new();
+        for _ in 1..shards.len() {
+            let shared = socket.try_clone().map_err(BindError::Setup)?;
+            sockets.push(shared);
+        }
+        sockets.push(socket);
+        let adopt = |socket| BoundSocket::adopt(socket, self.shared.buffer_bytes);
+        let new: std::io::Result<Vec<_>> = sockets.into_iter().map(adopt).collect();
+        for (shard, new) in shards.iter().zip(new.map_err(BindError::Setup)?) {
+            new.report_errors();
+            *self.shared.local.lock() = new.local_addr();
+            *self.shared.buffers.lock() = new.buffers;
+            shard.state.lock().new_socket = Some(new);
+            shard.notify_driver();
+        }
         Ok(())
     }
 

@@ -73,6 +73,14 @@ pub(crate) struct Driver {
     steering: Option<Steering>,
 }
 
+/// The sockets of one shard.
+#[derive(Debug)]
+pub(crate) struct ShardSockets {
+    /// Connections start here.
+    pub(crate) main: BoundSocket,
+    pub(crate) others: Vec<BoundSocket>,
+}
+
 /// What a shard of several must know to recognise other shards' packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steering {
@@ -84,6 +92,8 @@ pub(crate) struct Steering {
 #[derive(Debug)]
 struct Io {
     socket: Socket,
+    /// Further addresses of this endpoint, such as a server's preferred one.
+    others: Box<[Socket]>,
     /// The socket before a rebind, and until when it is listened to.
     old: Option<(Socket, Instant)>,
     buffers: ReceiveBuffers,
@@ -110,14 +120,16 @@ impl Driver {
     pub(crate) fn new(
         shard: Arc<Shard>,
         hub: Arc<Hub>,
-        socket: BoundSocket,
+        sockets: ShardSockets,
         steering: Option<Steering>,
     ) -> std::io::Result<Self> {
+        let others = sockets.others.into_iter().map(BoundSocket::into_socket);
         Ok(Self {
             shard,
             hub,
             io: Io {
-                socket: socket.into_socket()?,
+                socket: sockets.main.into_socket()?,
+                others: others.collect::<std::io::Result<_>>()?,
                 old: None,
                 buffers: ReceiveBuffers::new(),
                 out: vec![0; BATCH_BYTES].into_boxed_slice(),
@@ -163,9 +175,10 @@ impl Driver {
         }
         self.io.paused_until = None;
         self.receive_from_old(cx, now);
+        let others = self.receive_from_others(cx, now);
         for _ in 0..RECEIVE_BATCHES_PER_ROUND {
             match self.io.socket.poll_receive(cx, self.io.buffers.slot()) {
-                Poll::Pending => return Step::Idle,
+                Poll::Pending => return others,
                 Poll::Ready(Ok(received)) => {
                     self.deliver(received);
                 }
@@ -179,6 +192,32 @@ impl Driver {
             }
         }
         Step::More
+    }
+
+    fn receive_from_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Step {
+        let mut step = Step::Idle;
+        for index in 0..self.io.others.len() {
+            for batch in 1..=RECEIVE_BATCHES_PER_ROUND {
+                let Io {
+                    others, buffers, ..
+                } = &mut self.io;
+                let Some(socket) = others.get(index) else {
+                    break;
+                };
+                match socket.poll_receive(cx, buffers.slot()) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(received)) => self.deliver(received),
+                    Poll::Ready(Err(_)) => {
+                        self.io.paused_until = Some(now + RECEIVE_RETRY);
+                        break;
+                    }
+                }
+                if batch == RECEIVE_BATCHES_PER_ROUND {
+                    step = Step::More;
+                }
+            }
+        }
+        step
     }
 
     fn receive_from_old(&mut self, cx: &mut Context<'_>, now: Instant) {
@@ -412,7 +451,7 @@ impl Driver {
     fn send_answers(&mut self) {
         let mut state = self.shard.state.lock();
         while let Some((transmit, contents)) = state.answers.pop_front() {
-            let _ = self.io.socket.try_send(&transmit, &contents);
+            let _ = self.io.socket_for(&transmit).try_send(&transmit, &contents);
         }
     }
 
@@ -503,7 +542,8 @@ impl Drop for Driver {
 impl Io {
     /// Sends the batch in `out`; pending means it is kept until the kernel has room.
     fn send(&mut self, cx: &mut Context<'_>, transmit: Transmit) -> Poll<Sent> {
-        let sent = self.socket.poll_send(cx, &transmit, self.batch(&transmit));
+        let socket = self.socket_for(&transmit);
+        let sent = socket.poll_send(cx, &transmit, self.batch(&transmit));
         if sent.is_pending() {
             self.unsent = Some(transmit);
         }
@@ -513,13 +553,21 @@ impl Io {
     /// Sends what the kernel had no room for.
     fn flush(&mut self, cx: &mut Context<'_>, shard: &Shard) -> Poll<()> {
         if let Some(transmit) = &self.unsent {
-            let sent = std::task::ready!(self.socket.poll_send(cx, transmit, self.batch(transmit)));
+            let socket = self.socket_for(transmit);
+            let sent = std::task::ready!(socket.poll_send(cx, transmit, self.batch(transmit)));
             if sent != Sent::Taken {
                 count(&shard.counters.send_failures, 1);
             }
             self.unsent = None;
         }
         Poll::Ready(())
+    }
+
+    /// The socket that is bound where the datagram comes from.
+    fn socket_for(&self, transmit: &Transmit) -> &Socket {
+        let local = transmit.four_tuple.local;
+        let other = self.others.iter().find(|socket| socket.is_at(local));
+        other.unwrap_or(&self.socket)
     }
 
     fn batch(&self, transmit: &Transmit) -> &[u8] {
@@ -589,7 +637,7 @@ impl<'a> Route<'a> {
             DatagramEvent::Incoming(incoming) => knocking.push(incoming),
             DatagramEvent::Transmit(transmit) => {
                 // Stateless answers are not worth waiting for.
-                let _ = io.socket.try_send(&transmit, &io.answer);
+                let _ = io.socket_for(&transmit).try_send(&transmit, &io.answer);
             }
             _ => {}
         }

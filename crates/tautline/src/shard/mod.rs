@@ -1,4 +1,4 @@
-//! A shard: one socket, its connections, and the task that runs them.
+//! A shard: its socket (and those of further addresses), its connections, and the task that runs them.
 //!
 //! Purpose: run the state machines of many connections in one task, so that a packet passes no
 //! channel on its way from the socket to the application or back.
@@ -35,7 +35,7 @@ use crate::{
     endpoint::Hub,
     socket::BoundSocket,
 };
-pub(crate) use driver::{Driver, Steering};
+pub(crate) use driver::{Driver, ShardSockets, Steering};
 use handover::Inbox;
 use wake::DriverWaker;
 

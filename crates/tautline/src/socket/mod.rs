@@ -224,6 +224,12 @@ pub(crate) struct Received {
 }
 
 impl Socket {
+    /// Whether what is sent from `local` goes out here.
+    pub(crate) fn is_at(&self, local: SocketAddr) -> bool {
+        let bound = canonical(self.local);
+        bound.port() == local.port() && (bound.ip().is_unspecified() || bound.ip() == local.ip())
+    }
+
     /// Most datagrams that one [`Self::poll_send`] takes.
     pub(crate) fn max_segments(&self) -> usize {
         self.offload.max_gso_segments().clamp(1, MAX_BATCH_SEGMENTS)
