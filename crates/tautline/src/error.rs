@@ -110,7 +110,11 @@ impl HandshakeError {
                 | tls_alert::DECRYPT_ERROR
                 | tls_alert::CERTIFICATE_REQUIRED,
             ) => Self::BadCertificate {
-                reason: transport.to_string(),
+                reason: match &error {
+                    // Our own judgement is told in words already.
+                    ConnectionError::Transport(_) => transport.reason.to_string(),
+                    _ => transport.to_string(),
+                },
             },
             _ => Self::Connection(error),
         }
@@ -153,7 +157,7 @@ pub enum ConnectHostError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// Every address was tried.
-    #[error("{host} could not be reached: {}", AddressList(.attempts))]
+    #[error("{}", AllFailed(.host, .attempts))]
     AllFailed {
         /// The name.
         host: String,
@@ -162,15 +166,33 @@ pub enum ConnectHostError {
     },
 }
 
-struct AddressList<'a>(&'a [(SocketAddr, HandshakeError)]);
+/// How [`ConnectHostError::AllFailed`] is told.
+struct AllFailed<'a>(&'a str, &'a [(SocketAddr, HandshakeError)]);
 
-impl fmt::Display for AddressList<'_> {
+impl fmt::Display for AllFailed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (_, error)) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
+        let Self(host, attempts) = self;
+        let silent = attempts.iter().all(|(_, error)| {
+            matches!(
+                error,
+                HandshakeError::Unreachable { .. } | HandshakeError::TimedOut { .. }
+            )
+        });
+        let what = if silent {
+            "could not be reached"
+        } else {
+            "was reached, but not connected to"
+        };
+        write!(f, "{host} {what}: ")?;
+        let mut told = Vec::new();
+        for (_, error) in attempts.iter() {
+            // Several addresses of one server often fail for one reason.
+            let error = error.to_string();
+            if !told.contains(&error) {
+                f.write_str(if told.is_empty() { "" } else { "; " })?;
+                f.write_str(&error)?;
+                told.push(error);
             }
-            write!(f, "{error}")?;
         }
         Ok(())
     }

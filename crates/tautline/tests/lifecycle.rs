@@ -5,9 +5,11 @@ mod common;
 use std::{net::UdpSocket, sync::Arc};
 
 use common::{ALPN, client_config, connect, identity, loopback, pair, server_config, within};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tautline::{
     Bytes, ConnectError, ConnectHostError, ConnectionError, Endpoint, HandshakeError,
-    TransportConfig, tls::ClientTls,
+    TransportConfig,
+    tls::{ClientTls, ServerTls},
 };
 
 fn endpoints() -> (Endpoint, Endpoint, tautline::tls::SelfSigned) {
@@ -104,6 +106,39 @@ async fn a_wrong_certificate_is_named() {
             );
             assert!(server.is_err());
         }
+    })
+    .await;
+}
+
+/// A certificate that may issue others, shown as a server's own: what `openssl req -x509` makes.
+#[tokio::test]
+async fn a_certificate_that_was_handed_out_is_trusted_under_its_names() {
+    within(async {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().der().clone();
+        let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let tls = ServerTls::new(vec![certificate.clone()], private).alpn([ALPN]);
+        let server = Endpoint::server(tls.build().unwrap(), loopback()).unwrap();
+        let client = Endpoint::client(loopback()).unwrap();
+        let attempt = async |trusted: &CertificateDer<'static>, name: &'static str| {
+            let tls = ClientTls::with_certificates([trusted.clone()]).unwrap();
+            let config = tls.alpn([ALPN]).build().unwrap();
+            let connecting = client.connect_with(config, server.local_addr(), name);
+            let accept = async { server.accept().await.unwrap().await };
+            tokio::join!(connecting.unwrap(), accept).0
+        };
+        attempt(&certificate, "localhost").await.unwrap();
+        let said = attempt(&certificate, "elsewhere").await.unwrap_err();
+        assert!(said.to_string().contains("is for another name"), "{said}");
+        let stranger = identity().certificate;
+        let said = attempt(&stranger, "localhost").await.unwrap_err();
+        assert!(
+            said.to_string()
+                .contains("certificate not accepted: the certificate"),
+            "{said}"
+        );
     })
     .await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustls::{
     RootCertStore,
-    client::danger::ServerCertVerifier,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
     crypto::CryptoProvider,
     pki_types::{CertificateDer, PrivateKeyDer},
 };
@@ -35,6 +35,7 @@ pub struct ClientTls {
 #[derive(Clone, Debug)]
 enum Trust {
     Roots(Arc<RootCertStore>),
+    Handed(Arc<RootCertStore>, Arc<[CertificateDer<'static>]>),
     Pinned(Arc<[Fingerprint]>),
     Anyone,
 }
@@ -70,6 +71,22 @@ impl ClientTls {
     /// Trusts what these certificates issued.
     pub fn with_roots(roots: impl Into<Arc<RootCertStore>>) -> Self {
         Self::new(Trust::Roots(roots.into()))
+    }
+
+    /// Trusts what these certificates issued, and servers that show one of them as their own
+    /// under a name that it bears (its dates are not looked at: who handed it out vouches for it).
+    ///
+    /// # Errors
+    /// When a certificate cannot be read.
+    pub fn with_certificates(
+        certificates: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, TlsError> {
+        let certificates: Arc<[_]> = certificates.into_iter().collect();
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates.iter() {
+            roots.add(certificate.clone())?;
+        }
+        Ok(Self::new(Trust::Handed(roots.into(), certificates)))
     }
 
     /// Trusts exactly these server certificates, whatever name, issuer and dates they bear.
@@ -144,6 +161,11 @@ impl ClientTls {
         };
         let builder = match self.trust {
             Trust::Roots(roots) => builder.with_root_certificates(roots),
+            Trust::Handed(roots, certificates) => {
+                let issued = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+                let issued = issued.map_err(|error| TlsError::NoRoots(error.to_string()))?;
+                custom(Arc::new(verify::Handed::new(issued, certificates)))
+            }
             Trust::Pinned(pins) => custom(Arc::new(verify::Pinned::new(pins, provider))),
             Trust::Anyone => custom(Arc::new(verify::Anyone::new(provider))),
         };

@@ -1,14 +1,19 @@
-//! Verifiers that do not ask certificate authorities.
+//! Verifiers beside the one of rustls, which asks certificate authorities alone.
 //!
-//! Both check that the server holds the certificate's key: the handshake signature is verified.
+//! All check that the server holds the certificate's key: the handshake signature is verified.
 
 use std::sync::Arc;
 
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
     crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime},
+    server::ParsedCertificate,
 };
 
 use super::Fingerprint;
@@ -53,6 +58,67 @@ impl Anyone {
     )]
     fn verify(&self, _: &CertificateDer<'_>) -> Result<ServerCertVerified, Error> {
         Ok(ServerCertVerified::assertion())
+    }
+}
+
+/// Accepts what these certificates issued, and these certificates themselves: a server may show
+/// the very certificate that was handed out, as `openssl req -x509` makes it.
+#[derive(Debug)]
+pub(super) struct Handed {
+    issued: Arc<WebPkiServerVerifier>,
+    certificates: Arc<[CertificateDer<'static>]>,
+}
+
+impl Handed {
+    pub(super) fn new(
+        issued: Arc<WebPkiServerVerifier>,
+        certificates: Arc<[CertificateDer<'static>]>,
+    ) -> Self {
+        Self {
+            issued,
+            certificates,
+        }
+    }
+}
+
+impl ServerCertVerifier for Handed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.certificates.contains(end_entity) {
+            // Whoever handed it out vouches for it, but for its name only.
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.issued
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issued.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.issued.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.issued.supported_verify_schemes()
     }
 }
 

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::{
-    ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamSet, UnorderedOutcome, WriteError,
-    limits::Touched, recv::RecvHalf, sched::Priority, send::SendHalf, send_buffer::SendBuffer,
-    table::due,
+    ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamSet, UnorderedOutcome,
+    WriteError, limits::Touched, recv::RecvHalf, sched::Priority, send::SendHalf,
+    send_buffer::SendBuffer, table::due,
 };
 use crate::units::{Dir, StreamId};
 

@@ -50,8 +50,8 @@ use send::{Demand, SendHalf};
 use table::{Stream, Table};
 
 pub use types::{
-    PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats, UnorderedOutcome,
-    WriteError,
+    PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
+    UnorderedOutcome, WriteError,
 };
 
 /// All streams of one connection.

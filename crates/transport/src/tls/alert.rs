@@ -1,6 +1,6 @@
 //! What a TLS failure is called in QUIC. RFC 9001 s4.8.
 
-use rustls::{AlertDescription, Error, PeerMisbehaved};
+use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
 use crate::error::{Code, TransportError};
 
@@ -16,7 +16,37 @@ pub(super) fn transport_error(error: &Error, alert: Option<AlertDescription>) ->
             None => Code::INTERNAL_ERROR,
         },
     };
-    TransportError::new(code, error.to_string())
+    TransportError::new(code, words(error))
+}
+
+/// `error` for people: rustls prints some certificate errors as they stand in its code.
+fn words(error: &Error) -> String {
+    let Error::InvalidCertificate(fault) = error else {
+        return error.to_string();
+    };
+    let known = match fault {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet"
+        }
+        CertificateError::UnknownIssuer => "the certificate's issuer is not trusted",
+        CertificateError::BadSignature => "the certificate's signature is wrong",
+        CertificateError::Revoked => "the certificate was revoked",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate is for another name"
+        }
+        CertificateError::ApplicationVerificationFailure => "the certificate is not the expected one",
+        other => {
+            let told = other.to_string();
+            if told.contains("CaUsedAsEndEntity") {
+                return "the certificate is one for issuing others, not for a server".to_owned();
+            }
+            return format!("the certificate is not valid: {told}");
+        }
+    };
+    known.to_owned()
 }
 
 /// The alert for errors that rustls reports without raising one; `None` if the fault is ours.
