@@ -5,6 +5,7 @@ mod ci;
 mod deps;
 mod fuzz;
 mod interop;
+mod runner;
 mod sizes;
 mod test;
 mod tools;
@@ -27,6 +28,8 @@ enum Command {
     Ci,
     /// Run our client and server against other implementations; writes docs/interop.md.
     Interop(interop::Options),
+    /// Play the QUIC interop runner's cases between two processes of ours; writes docs/runner.md.
+    Runner(runner::Options),
     /// Measure ours beside other stacks in one run.
     Bench(bench::Options),
     /// List files and functions that are longer than they should be.
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test(options) => test::run(&options),
         Command::Ci => ci::run(),
         Command::Interop(options) => interop::run(&options),
+        Command::Runner(options) => runner::run_cases(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Sizes => sizes::run(),
         Command::Deps => deps::run(),
