@@ -234,11 +234,6 @@ impl Case {
         matches!(self.name, "goodput" | "crosstraffic")
     }
 
-    /// Whether datagrams are changed on the way.
-    pub(crate) fn corrupts(&self) -> bool {
-        matches!(self.name, "handshakecorruption" | "transfercorruption")
-    }
-
     /// Whether the server's certificate chain is long.
     pub(crate) fn has_long_chain(&self) -> bool {
         self.name == "amplificationlimit"

@@ -128,9 +128,9 @@ changed bytes, outages, rebinding). The same cases are tests in virtual time in
 
 ✓ means: the client ended well within the runner's time limit; every file has the SHA-256 of the file
 that was asked for; both ends wrote key logs and qlog traces; with those secrets every packet that
-either end sent opens; the QUIC versions and the number of handshakes are right; and what the case is
-about was seen on the wire. Packets are opened by code that derives keys on its own, and read at both
-ends of the wire as the runner reads its two captures.
+either end sent opens (stateless resets aside); the QUIC versions and the number of handshakes are
+right; and what the case is about was seen on the wire. Packets are opened by code that derives keys
+on its own, and read at both ends of the wire as the runner reads its two captures.
 
 ";
 

@@ -66,7 +66,9 @@ impl Program {
 
     /// Asks it to stop, as the runner's containers are, and waits; then ends it.
     pub(crate) fn stop(&mut self) {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        let asked = Command::new("kill")
+            .arg(self.child.id().to_string())
+            .status();
         if asked.is_ok_and(|status| status.success()) {
             let _ = self.wait(STOP_WAIT);
         } else {

@@ -55,6 +55,7 @@ impl Socket {
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
+        switch_timestamps_off(&socket)?;
         // As large as the system lets us; best effort.
         let _ = state.set_recv_buffer_size((&socket).into(), BUFFER_BYTES);
         let _ = state.set_send_buffer_size((&socket).into(), BUFFER_BYTES);
@@ -135,4 +136,35 @@ impl Socket {
         }
         Ok(())
     }
+}
+
+/// With kernel timestamps, which `quinn-udp` 0.6 asks for, the control messages of a coalesced batch
+/// do not fit its buffer, and the ECN mark is what the kernel cuts off.
+#[cfg(target_os = "linux")]
+fn switch_timestamps_off(socket: &UdpSocket) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    let off: libc::c_int = 0;
+    let (value, len) = ((&raw const off).cast(), size_of::<libc::c_int>());
+    // SAFETY: the descriptor is open as long as `socket` is borrowed; the option's value is read
+    // from `off`, which has the length told and outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            value,
+            len as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn switch_timestamps_off(_: &UdpSocket) -> io::Result<()> {
+    Ok(())
 }
