@@ -197,8 +197,8 @@ impl Kernel {
                 // A row of zeros and ones, such as the first of our Reed-Solomon code, needs no
                 // multiplication.
                 let taken = match rest.split_first_chunk_mut::<ROWS>() {
-                    Some((group, _)) if !is_binary(columns(0)) => {
-                        self.add_group(group, batch, columns);
+                    Some((group, _)) if !is_binary(columns(0)) && same_len(group) => {
+                        self.add_to_group(group, batch, columns);
                         ROWS
                     }
                     _ => {
@@ -215,72 +215,107 @@ impl Kernel {
         }
     }
 
-    /// [`ROWS`] destinations, at most [`BATCH`] sources.
-    fn add_group<'c>(
+    /// [`ROWS`] destinations of one length, at most [`BATCH`] sources.
+    fn add_to_group<'c>(
         self,
         dsts: &mut [&mut [u8]; ROWS],
         srcs: &[&[u8]],
         columns: impl Fn(usize) -> &'c [u8],
     ) {
-        let mut factors = [[0; ROWS]; BATCH];
-        for n in 0..ROWS {
-            for (factors, c) in factors.iter_mut().zip(columns(n)) {
-                if let Some(factor) = factors.get_mut(n) {
-                    *factor = *c;
-                }
-            }
-        }
-        if let Some(factors) = factors.get(..srcs.len()) {
-            dispatch!(self, tile(dsts, srcs, factors));
-        }
-        let common = dsts.iter().map(|dst| dst.len()).min().unwrap_or_default();
-        let common = srcs.iter().map(|src| src.len()).fold(common, usize::min);
-        for (n, dst) in dsts.iter_mut().enumerate() {
-            self.add_tails(dst, srcs, columns(n), common);
+        let rows = [columns(0), columns(1), columns(2), columns(3)];
+        let factor = |i: usize| rows.map(|row| row.get(i).copied().unwrap_or_default());
+        let mut terms = Terms::new(srcs.iter().enumerate().map(|(i, src)| (*src, factor(i))));
+        let [a, b, c, d] = dsts;
+        let mut rest: [&mut [u8]; ROWS] = [a, b, c, d];
+        while let Some(len) = terms.common_len(rest.iter().map(|dst| dst.len()).min()) {
+            let (srcs, factors) = terms.slices();
+            dispatch!(self, tile(&mut rest, srcs, factors));
+            rest = rest.map(|dst| dst.split_at_mut(len.min(dst.len())).1);
+            terms.advance(len);
         }
     }
 
     /// One destination, at most [`BATCH`] sources.
     fn add_batch(self, dst: &mut [u8], srcs: &[&[u8]], coefficients: &[u8]) {
-        let mut kept_srcs: [&[u8]; BATCH] = [&[]; BATCH];
-        let mut factors = [[0; 1]; BATCH];
-        let mut kept = 0;
-        let terms = srcs.iter().zip(coefficients).filter(|(_, c)| **c != 0);
-        for ((src, c), (kept_src, factor)) in
-            terms.zip(kept_srcs.iter_mut().zip(factors.iter_mut()))
-        {
-            (*kept_src, *factor) = (src, [*c]);
-            kept += 1;
+        let pairs = srcs.iter().zip(coefficients);
+        let mut terms = Terms::new(pairs.map(|(src, c)| (*src, [*c])));
+        let mut rest = dst;
+        while let Some(len) = terms.common_len(Some(rest.len())) {
+            let (srcs, factors) = terms.slices();
+            if is_binary(factors.as_flattened()) {
+                dispatch!(self, xor_many(rest, srcs));
+            } else {
+                dispatch!(self, tile(&mut [&mut *rest], srcs, factors));
+            }
+            rest = rest.split_at_mut(len.min(rest.len())).1;
+            terms.advance(len);
         }
-        let (Some(srcs), Some(factors)) = (kept_srcs.get(..kept), factors.get(..kept)) else {
-            return;
+    }
+}
+
+/// Sources that still have bytes to add, and their coefficients for `N` destinations.
+///
+/// The kernels work over the bytes that all slices have. Sources of several lengths are served in
+/// as many rounds, each without those that have ended.
+struct Terms<'s, const N: usize> {
+    srcs: [&'s [u8]; BATCH],
+    factors: [[u8; N]; BATCH],
+    len: usize,
+}
+
+impl<'s, const N: usize> Terms<'s, N> {
+    /// The first [`BATCH`] terms; those without bytes or with zero coefficients only are left out.
+    fn new(terms: impl Iterator<Item = (&'s [u8], [u8; N])>) -> Self {
+        let mut all = Self {
+            srcs: [&[]; BATCH],
+            factors: [[0; N]; BATCH],
+            len: 0,
         };
-        if srcs.is_empty() {
-            return;
+        let kept = terms.filter(|(src, factors)| !src.is_empty() && *factors != [0; N]);
+        let places = all.srcs.iter_mut().zip(all.factors.iter_mut());
+        for ((src, factors), place) in kept.zip(places) {
+            (*place.0, *place.1) = (src, factors);
+            all.len += 1;
         }
-        if is_binary(factors.as_flattened()) {
-            dispatch!(self, xor_many(dst, srcs));
-        } else {
-            dispatch!(self, tile(&mut [dst], srcs, factors));
-        }
-        let common = srcs.iter().map(|src| src.len()).fold(dst.len(), usize::min);
-        self.add_tails(dst, srcs, factors.as_flattened(), common);
+        all
     }
 
-    /// What sources longer than the shortest of them have after `common` bytes.
-    fn add_tails(self, dst: &mut [u8], srcs: &[&[u8]], coefficients: &[u8], common: usize) {
-        let Some(dst) = dst.get_mut(common..) else {
-            return;
-        };
-        if dst.is_empty() {
-            return;
-        }
-        for (src, c) in srcs.iter().zip(coefficients) {
-            if let Some(src) = src.get(common..).filter(|src| !src.is_empty()) {
-                self.mul_add(dst, src, *c);
+    fn slices(&self) -> (&[&'s [u8]], &[[u8; N]]) {
+        let srcs = self.srcs.get(..self.len).unwrap_or_default();
+        (srcs, self.factors.get(..self.len).unwrap_or_default())
+    }
+
+    /// Bytes that all sources and a destination of `dst_len` bytes have; `None` once there are
+    /// none.
+    fn common_len(&self, dst_len: Option<usize>) -> Option<usize> {
+        let shortest = self.slices().0.iter().map(|src| src.len()).min()?;
+        Some(shortest.min(dst_len?)).filter(|len| *len > 0)
+    }
+
+    /// Drops the first `len` bytes of every source, and sources that end there.
+    fn advance(&mut self, len: usize) {
+        let mut kept = 0;
+        for i in 0..self.len {
+            let src = self.srcs.get(i).and_then(|src| src.get(len..));
+            let factors = self.factors.get(i).copied();
+            let (Some(src), Some(factors)) = (src.filter(|src| !src.is_empty()), factors) else {
+                continue;
+            };
+            if let (Some(to), Some(to_factors)) =
+                (self.srcs.get_mut(kept), self.factors.get_mut(kept))
+            {
+                (*to, *to_factors) = (src, factors);
+                kept += 1;
             }
         }
+        self.len = kept;
     }
+}
+
+/// Whether these destinations are equally long.
+fn same_len(dsts: &[&mut [u8]; ROWS]) -> bool {
+    let [first, others @ ..] = dsts;
+    others.iter().all(|dst| dst.len() == first.len())
 }
 
 /// Whether these coefficients only pick sources.

@@ -1,0 +1,139 @@
+//! Sliding-window random linear codes as RFC 8681 defines them.
+//!
+//! Owns: [`Rlc`] (coefficients over GF(2) and GF(2^8) from a repair key and a density), the
+//! generator [`TinyMt32`] (RFC 8682), the RFC's payload IDs ([`wire`]).
+//! Does not own: windows and sums (`encoder.rs`), solving (`decoder/`).
+//! Spec: RFC 8681 s3.5-3.6, s4.1, s5.1; RFC 8682.
+//!
+//! Any window, any number of repair symbols: a rateless code. Over GF(2^8) with full density a
+//! repair symbol is useless with probability of about 1/256 when as many as were lost arrive;
+//! over GF(2) often, so that some more are needed, but sums cost no multiplication.
+
+mod tinymt;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use tinymt::TinyMt32;
+
+use crate::{
+    code::{ErasureCode, RepairId},
+    error::CodeError,
+};
+
+/// The field coefficients are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Field {
+    /// Zeros and ones (FEC Encoding ID 9).
+    Gf2,
+    /// Bytes (FEC Encoding ID 10).
+    Gf256,
+}
+
+/// How many coefficients are not zero: `(dt + 1) / 16` of them on average. RFC 8681 s3.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DensityThreshold(u8);
+
+impl DensityThreshold {
+    /// Every coefficient: for small windows.
+    pub const FULL: Self = Self(15);
+
+    /// From the four bits of the payload ID; `None` above 15.
+    pub fn new(dt: u8) -> Option<Self> {
+        (dt <= 15).then_some(Self(dt))
+    }
+
+    /// The four bits.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+/// A random linear code. The repair key has 16 bits; use each key once for a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rlc {
+    field: Field,
+    density: DensityThreshold,
+}
+
+impl Rlc {
+    /// Over GF(2^8), every coefficient nonzero: the strongest.
+    pub const DENSE: Self = Self {
+        field: Field::Gf256,
+        density: DensityThreshold::FULL,
+    };
+
+    /// The longest window: NSS has 12 bits.
+    pub const MAX_WINDOW: u16 = 0xfff;
+
+    /// Over `field`, with `density`.
+    pub fn new(field: Field, density: DensityThreshold) -> Self {
+        Self { field, density }
+    }
+
+    /// The field.
+    pub fn field(self) -> Field {
+        self.field
+    }
+
+    /// The density.
+    pub fn density(self) -> DensityThreshold {
+        self.density
+    }
+}
+
+impl ErasureCode for Rlc {
+    fn name(&self) -> &'static str {
+        match self.field {
+            Field::Gf2 => "rlc-gf2",
+            Field::Gf256 => "rlc",
+        }
+    }
+
+    fn coefficients(&self, repair: RepairId, out: &mut [u8]) -> Result<(), CodeError> {
+        if out.is_empty() {
+            return Err(CodeError::EmptyWindow);
+        }
+        if out.len() > usize::from(Self::MAX_WINDOW) {
+            return Err(CodeError::WindowTooLong {
+                len: out.len(),
+                max: usize::from(Self::MAX_WINDOW),
+            });
+        }
+        if repair.key > u32::from(u16::MAX) {
+            return Err(CodeError::KeyTooLarge {
+                key: repair.key,
+                max: u32::from(u16::MAX),
+            });
+        }
+        // RFC 8681 s3.6: a fresh generator for each repair symbol; how many numbers are drawn
+        // depends on field, density and the numbers themselves.
+        let mut generator = TinyMt32::new(repair.key);
+        let full = self.density == DensityThreshold::FULL;
+        for c in out {
+            *c = match (self.field, full) {
+                (Field::Gf2, true) => 1,
+                (Field::Gf2, false) => u8::from(generator.rand16() <= self.density.get()),
+                (Field::Gf256, true) => nonzero(&mut generator),
+                (Field::Gf256, false) if generator.rand16() <= self.density.get() => {
+                    nonzero(&mut generator)
+                }
+                (Field::Gf256, false) => 0,
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Draws until the byte is not zero.
+///
+/// Ends: the generator's period visits every value, and zeros come 1 in 256.
+fn nonzero(generator: &mut TinyMt32) -> u8 {
+    loop {
+        let byte = generator.rand256();
+        if byte != 0 {
+            return byte;
+        }
+    }
+}

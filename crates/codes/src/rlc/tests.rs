@@ -1,0 +1,84 @@
+use super::*;
+use crate::code::CodingWindow;
+
+fn coefficients<const N: usize>(field: Field, dt: u8, key: u32) -> [u8; N] {
+    let mut out = [0xee; N];
+    let window = CodingWindow {
+        first: 5,
+        len: u16::try_from(N).expect("short"),
+    };
+    let density = DensityThreshold::new(dt).expect("four bits");
+    Rlc::new(field, density)
+        .coefficients(RepairId { window, key }, &mut out)
+        .expect("coefficients");
+    out
+}
+
+/// Vectors of ours, for other implementations to check themselves against.
+#[test]
+fn coefficient_vectors() {
+    use Field::{Gf2, Gf256};
+    assert_eq!(
+        coefficients(Gf256, 15, 0),
+        [39, 42, 153, 208, 176, 219, 77, 72]
+    );
+    assert_eq!(
+        coefficients(Gf256, 15, 1),
+        [37, 225, 177, 176, 21, 246, 54, 139]
+    );
+    assert_eq!(
+        coefficients(Gf256, 7, 1),
+        [225, 176, 246, 139, 0, 0, 187, 0]
+    );
+    assert_eq!(coefficients(Gf2, 7, 1), [1, 1, 1, 1, 1, 1, 1, 0]);
+    assert_eq!(coefficients(Gf2, 15, 1), [1; 8]);
+}
+
+#[test]
+fn density_is_what_the_threshold_says() {
+    for field in [Field::Gf2, Field::Gf256] {
+        for dt in 0..15 {
+            let keys = 0..64;
+            let total = keys.len() * 256;
+            let nonzero: usize = keys
+                .map(|key| {
+                    let out: [u8; 256] = coefficients(field, dt, key);
+                    out.iter().filter(|c| **c != 0).count()
+                })
+                .sum();
+            let (found, expected) = (nonzero * 16, total * (usize::from(dt) + 1));
+            assert!(
+                found.abs_diff(expected) < total,
+                "{field:?} {dt}: {found} {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_longer_window_continues_a_shorter_one() {
+    let short: [u8; 20] = coefficients(Field::Gf256, 9, 77);
+    let long: [u8; 200] = coefficients(Field::Gf256, 9, 77);
+    assert_eq!(long[..20], short);
+}
+
+#[test]
+fn what_the_payload_id_cannot_say_is_refused() {
+    let ask = |len: u16, key| {
+        let window = CodingWindow { first: 0, len };
+        Rlc::DENSE.coefficients(RepairId { window, key }, &mut vec![0; usize::from(len)])
+    };
+    assert_eq!(ask(0, 0), Err(CodeError::EmptyWindow));
+    assert_eq!(ask(4095, 65_535), Ok(()));
+    let too_long = CodeError::WindowTooLong {
+        len: 4096,
+        max: 4095,
+    };
+    assert_eq!(ask(4096, 0), Err(too_long));
+    let too_large = CodeError::KeyTooLarge {
+        key: 65_536,
+        max: 65_535,
+    };
+    assert_eq!(ask(1, 65_536), Err(too_large));
+    assert_eq!(DensityThreshold::new(16), None);
+}

@@ -1,0 +1,97 @@
+//! TinyMT32, the generator that RFC 8682 fixes for coefficients.
+
+/// The parameter set of RFC 8682 s2.1.
+const MAT1: u32 = 0x8f70_11ee;
+const MAT2: u32 = 0xfc78_ff1f;
+const TMAT: u32 = 0x3793_fdff;
+
+/// A generator of 127 bits of state. Not for secrets.
+#[derive(Clone, Debug)]
+pub struct TinyMt32 {
+    s0: u32,
+    s1: u32,
+    s2: u32,
+    s3: u32,
+}
+
+impl TinyMt32 {
+    /// From any seed; the RFC's tests use 1, RLC the repair key.
+    pub fn new(seed: u32) -> Self {
+        let mut words = [seed, MAT1, MAT2, TMAT];
+        let [w0, w1, w2, w3] = &mut words;
+        // Word i (mod 4) takes up a scrambled word i - 1, for i in 1..8.
+        let scramble = |previous: u32, i: u32| {
+            (previous ^ (previous >> 30))
+                .wrapping_mul(1_812_433_253)
+                .wrapping_add(i)
+        };
+        for i in [1, 5] {
+            *w1 ^= scramble(*w0, i);
+            *w2 ^= scramble(*w1, i + 1);
+            *w3 ^= scramble(*w2, i + 2);
+            if i == 1 {
+                *w0 ^= scramble(*w3, i + 3);
+            }
+        }
+        let [s0, s1, s2, s3] = words;
+        let mut generator = Self { s0, s1, s2, s3 };
+        for _ in 0..8 {
+            generator.step();
+        }
+        generator
+    }
+
+    /// A uniform 32-bit number.
+    pub fn next_u32(&mut self) -> u32 {
+        self.step();
+        let sum = self.s0.wrapping_add(self.s2 >> 8);
+        let tempered = self.s3 ^ sum;
+        if sum & 1 == 1 {
+            tempered ^ TMAT
+        } else {
+            tempered
+        }
+    }
+
+    /// A uniform number below 16: the low bits, as RFC 8682 s2.2 has it.
+    pub fn rand16(&mut self) -> u8 {
+        (self.next_u32() & 0xf) as u8
+    }
+
+    /// A uniform number below 256: the low bits, as RFC 8682 s2.2 has it.
+    pub fn rand256(&mut self) -> u8 {
+        (self.next_u32() & 0xff) as u8
+    }
+
+    fn step(&mut self) {
+        let mut x = (self.s0 & 0x7fff_ffff) ^ self.s1 ^ self.s2;
+        let mut y = self.s3;
+        x ^= x << 1;
+        y ^= (y >> 1) ^ x;
+        let odd = (y & 1).wrapping_neg();
+        self.s0 = self.s1;
+        self.s1 = self.s2 ^ (odd & MAT1);
+        self.s2 = x ^ (y << 10) ^ (odd & MAT2);
+        self.s3 = y;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_of_rfc_8682() {
+        let mut generator = TinyMt32::new(1);
+        let numbers = [2_545_341_989, 981_918_433, 3_715_302_833];
+        assert_eq!([(); 3].map(|()| generator.next_u32()), numbers);
+
+        let mut generator = TinyMt32::new(1);
+        let bytes = [37, 225, 177, 176, 21, 246, 54, 139];
+        assert_eq!([(); 8].map(|()| generator.rand256()), bytes);
+
+        let mut generator = TinyMt32::new(1);
+        let nibbles = [5, 1, 1, 0, 5, 6, 6, 11];
+        assert_eq!([(); 8].map(|()| generator.rand16()), nibbles);
+    }
+}
