@@ -8,12 +8,19 @@ use common::{Server, noise, put, read, succeed, tautline};
 
 /// Plays one test; the client must end well and every byte must be right.
 fn play(case: &str, files: &[(String, Vec<u8>)]) {
+    play_between(case, "localhost", &[], files);
+}
+
+/// With more arguments for the server, which the client reaches as `host`. Returns the client's
+/// qlog.
+fn play_between(case: &str, host: &str, more: &[&str], files: &[(String, Vec<u8>)]) -> String {
     let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let notes = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
         put(www.path(), name, bytes);
     }
     let certs = certificate();
-    let server = Server::start(&[
+    let mut args = vec![
         "interop",
         "server",
         "--testcase",
@@ -24,17 +31,35 @@ fn play(case: &str, files: &[(String, Vec<u8>)]) {
         text(www.path()),
         "--certs",
         text(certs.path()),
-    ]);
+    ];
+    args.extend(more);
+    let server = Server::start(&args);
     let urls: Vec<_> = files
         .iter()
-        .map(|(name, _)| server.url(&format!("/{name}")))
+        .map(|(name, _)| format!("https://{host}:{}/{name}", server.port))
         .collect();
+    let keys = notes.path().join("keys.log");
     let mut client = tautline();
-    client.args(["interop", "client", "--downloads", text(got.path())]);
-    succeed(client.env("TESTCASE", case).env("REQUESTS", urls.join(" ")));
+    client
+        .args(["interop", "client", "--downloads", text(got.path())])
+        .env("SSLKEYLOGFILE", &keys)
+        .env("QLOGDIR", notes.path().join("qlog"));
+    // The runner's word for the client's part.
+    let told = match case {
+        "connectionmigration" => "transfer",
+        other => other,
+    };
+    succeed(client.env("TESTCASE", told).env("REQUESTS", urls.join(" ")));
     for (name, bytes) in files {
         assert!(read(got.path(), name) == *bytes, "{case}: {name}");
     }
+    let keys = std::fs::read_to_string(keys).unwrap();
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{case}: {keys}");
+    let traces = std::fs::read_dir(notes.path().join("qlog")).unwrap();
+    let traces = traces.map(|trace| std::fs::read_to_string(trace.unwrap().path()).unwrap());
+    let traces: String = traces.collect();
+    assert!(traces.contains("packet_sent"), "{case}: no qlog");
+    traces
 }
 
 fn text(path: &Path) -> &str {
@@ -90,6 +115,34 @@ fn resumption_and_early_data() {
 #[test]
 fn a_connection_for_each_file() {
     play("multiconnect", &files(10, 1024));
+}
+
+#[test]
+fn ipv6() {
+    play_between("transfer", "[::1]", &[], &files(2, 50_000));
+}
+
+/// The client starts at one address of the server and ends at another, of the other family too.
+#[test]
+fn connection_migration() {
+    for (from, to) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("127.0.0.1", "[::1]"),
+        ("[::1]", "127.0.0.1"),
+    ] {
+        // The server names the port before it binds it.
+        let free = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let (listen, preferred) = (format!("[::]:{port}"), format!("{to}:{port}"));
+        let more = ["--also-listen", &listen, "--preferred", &preferred];
+        let qlog = play_between("connectionmigration", from, &more, &files(2, 500_000));
+        assert!(
+            qlog.contains("migration_complete") && qlog.contains(&port.to_string()),
+            "from {from} to {to}"
+        );
+    }
 }
 
 #[test]

@@ -188,7 +188,7 @@ fn config(case: Case, protocol: Protocol, args: &ClientArgs) -> Outcome<ClientCo
         }));
     }
     let mut config = tls.build()?;
-    config.transport = Arc::new(args.common.transport()?);
+    config.transport = Arc::new(args.common.transport(case)?);
     Ok(config)
 }
 
