@@ -220,6 +220,12 @@ impl Trace {
             .sum()
     }
 
+    #[cfg(test)]
+    pub(crate) fn push_crypto(&mut self, level: Level, way: Way, bytes: Vec<u8>) {
+        let stream = self.crypto.entry((level, way == Way::ToClient, Vec::new()));
+        stream.or_default().pieces.insert(0, bytes);
+    }
+
     /// Packets of one direction, in order.
     pub(crate) fn sent(&self, way: Way) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.way == way)

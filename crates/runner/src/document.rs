@@ -40,7 +40,7 @@ impl Row {
             let rate = megabits / outcome.took.as_secs_f64().max(1e-9);
             let beside = outcome
                 .beside
-                .map(|bytes| format!(" beside {:.2} Mb/s", bytes * 8.0 / 1e6));
+                .map(|bytes| format!(" beside a flow of {:.2}", bytes * 8.0 / 1e6));
             format!("{rate:.2}{}", beside.unwrap_or_default())
         });
         let rates: Vec<_> = rates.collect();

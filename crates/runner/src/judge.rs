@@ -473,3 +473,6 @@ fn migration(case: &Case, seen: &Evidence) -> Result<String> {
         "{paths} paths; {stayed} packets to {old}, then {moved} to {new}"
     ))
 }
+
+#[cfg(test)]
+mod tests;
