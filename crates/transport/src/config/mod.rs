@@ -63,7 +63,9 @@ impl Default for MtuConfig {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Out-of-order CRYPTO bytes per level. Default 128 KiB; that much memory each.
+    /// CRYPTO bytes per level that wait for a gap to close or a TLS message to become whole; a
+    /// longer message (a certificate chain) ends the handshake. Default 128 KiB; at most a third
+    /// more memory each, however small the pieces.
     pub crypto_buffer_bytes: usize,
     /// Undecryptable datagrams kept while keys are missing. Default 16; 1.5 KiB each.
     pub buffered_undecryptable_datagrams: usize,

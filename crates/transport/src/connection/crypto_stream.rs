@@ -73,12 +73,7 @@ pub(crate) struct CryptoStream {
     next: u64,
     lost: Ranges,
     acked: Ranges,
-    /// Received bytes, with gaps; those from `taken` on start at `read_offset`.
-    incoming: Vec<u8>,
-    /// Bytes at the front of `incoming` that TLS has.
-    taken: usize,
-    received: Ranges,
-    read_offset: u64,
+    incoming: Incoming,
 }
 
 impl CryptoStream {
@@ -173,55 +168,132 @@ impl CryptoStream {
                 "CRYPTO offset beyond 2^62-1",
             ));
         }
-        if end <= self.read_offset {
+        if end <= self.incoming.read {
             return Ok(());
         }
-        if end - self.read_offset > limit as u64 {
+        if end - self.incoming.read > limit as u64 {
             return Err(TransportError::crypto_buffer_exceeded(
                 "CRYPTO data too far ahead",
             ));
         }
-        let skip = usize::try_from(self.read_offset.saturating_sub(offset)).unwrap_or(0);
+        let skip = usize::try_from(self.incoming.read.saturating_sub(offset)).unwrap_or(0);
         let fresh = data.get(skip..).unwrap_or_default();
-        let start = offset.max(self.read_offset);
-        let from = self.taken + usize::try_from(start - self.read_offset).unwrap_or(0);
-        let to = from + fresh.len();
-        if self.incoming.len() < to {
-            self.incoming.resize(to, 0);
-        }
-        if let Some(room) = self.incoming.get_mut(from..to) {
-            room.copy_from_slice(fresh);
-        }
-        self.received.insert(start, end);
+        self.incoming
+            .insert(offset.max(self.incoming.read), fresh, limit);
         Ok(())
     }
 
     /// Bytes that are complete from the read position on, without taking them.
     pub(crate) fn readable(&self) -> &[u8] {
-        match self.received.first() {
-            Some((start, end)) if start == self.read_offset => {
-                let len = usize::try_from(end - start).unwrap_or(0);
-                let end = self.taken + len;
-                self.incoming.get(self.taken..end).unwrap_or_default()
-            }
-            _ => &[],
-        }
+        self.incoming.readable()
     }
 
     /// Takes `len` readable bytes.
     pub(crate) fn consume(&mut self, len: usize) {
-        let len = len.min(self.readable().len());
-        let end = self.read_offset + len as u64;
-        self.received.remove(self.read_offset, end);
-        self.read_offset = end;
-        self.taken += len;
-        if self.taken >= self.incoming.len() {
-            self.incoming = Vec::new();
-            self.taken = 0;
-        } else if 2 * self.taken >= self.incoming.len() {
+        self.incoming.consume(len);
+    }
+
+    /// Memory that received bytes take.
+    #[cfg(test)]
+    pub(super) fn incoming_memory(&self) -> usize {
+        self.incoming.data.capacity() + 8 * self.incoming.present.capacity()
+    }
+}
+
+/// Received bytes, with gaps, and a bit for each that is there: what a peer can make us hold
+/// depends on how far ahead it writes, never on how many pieces it writes in.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Stream offset of the first byte of `data`; a multiple of 64.
+    base: u64,
+    data: Vec<u8>,
+    /// A bit per byte of `data`, lowest first.
+    present: Vec<u64>,
+    /// First byte that TLS has not taken.
+    read: u64,
+    /// End of what follows `read` without a gap.
+    ready: u64,
+}
+
+impl Incoming {
+    /// Position in `data` of a stream offset.
+    fn place(&self, offset: u64) -> usize {
+        usize::try_from(offset.saturating_sub(self.base)).unwrap_or(usize::MAX)
+    }
+
+    /// `bytes` lie within `limit` of the read position.
+    fn insert(&mut self, start: u64, bytes: &[u8], limit: usize) {
+        let end = start + bytes.len() as u64;
+        if end <= self.ready {
+            return;
+        }
+        let (from, to) = (self.place(start), self.place(end));
+        if self.data.len() < to {
+            if self.data.capacity() < to {
+                let most = self.place(self.read).saturating_add(limit);
+                let capacity = to.max(2 * self.data.capacity()).min(most);
+                self.data.reserve_exact(capacity - self.data.len());
+                let words = capacity.div_ceil(64);
+                self.present.reserve_exact(words - self.present.len());
+            }
+            self.data.resize(to, 0);
+            self.present.resize(to.div_ceil(64), 0);
+        }
+        if let Some(room) = self.data.get_mut(from..to) {
+            room.copy_from_slice(bytes);
+        }
+        self.mark(from, to);
+        if start <= self.ready {
+            self.ready = self.base + self.run_end(self.place(self.ready)) as u64;
+        }
+    }
+
+    fn mark(&mut self, from: usize, to: usize) {
+        let mut at = from;
+        while at < to {
+            let bit = at % 64;
+            let len = (64 - bit).min(to - at);
+            if let Some(word) = self.present.get_mut(at / 64) {
+                *word |= (u64::MAX >> (64 - len)) << bit;
+            }
+            at += len;
+        }
+    }
+
+    /// The first byte from `at` on that is not there.
+    fn run_end(&self, mut at: usize) -> usize {
+        while let Some(word) = self.present.get(at / 64) {
+            let bit = at % 64;
+            let run = (word >> bit).trailing_ones() as usize;
+            at += run;
+            if run < 64 - bit {
+                break;
+            }
+        }
+        at
+    }
+
+    fn readable(&self) -> &[u8] {
+        let ready = self.place(self.read)..self.place(self.ready);
+        self.data.get(ready).unwrap_or_default()
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.read = (self.read + len as u64).min(self.ready);
+        let taken = self.place(self.read);
+        if taken >= self.data.len() {
+            *self = Self {
+                base: self.read & !63,
+                read: self.read,
+                ready: self.ready,
+                ..Self::default()
+            };
+        } else if 8 * taken >= self.data.len() {
             // Not at every step: a gap far ahead would let single bytes move all that lies between.
-            self.incoming.drain(..self.taken);
-            self.taken = 0;
+            let gone = taken & !63;
+            self.data.drain(..gone);
+            self.present.drain(..gone / 64);
+            self.base += gone as u64;
         }
     }
 }

@@ -225,16 +225,28 @@ impl Connection {
         loop {
             let level = self.handshake.read_level.min(kind);
             let stream = self.crypto.get(level);
-            let len = stream.readable().len();
+            let mut readable = stream.readable();
+            if level == self.handshake.read_level {
+                // TLS looks at the pieces of a message anew with each that comes.
+                let whole = whole_messages(readable);
+                readable = readable.get(..whole).unwrap_or_default();
+            }
+            let len = readable.len();
             if len == 0 {
                 break;
             }
             let Some(session) = self.handshake.session.as_mut() else {
                 break;
             };
-            session.read(level_of(level), stream.readable())?;
+            session.read(level_of(level), readable)?;
             stream.consume(len);
             self.drive_tls(now)?;
+            if self.handshake.read_level > level && !self.crypto.get(level).readable().is_empty() {
+                // RFC 9001 s4.1.3.
+                return Err(TransportError::protocol_violation(
+                    "CRYPTO data left over when the keys changed",
+                ));
+            }
             if level == kind {
                 break;
             }
@@ -692,6 +704,20 @@ impl Connection {
             self.close_with(now, TransportError::internal(error.to_string()));
         }
     }
+}
+
+/// The length of the TLS messages that `data` starts with, as far as they are whole. RFC 8446 s4.
+fn whole_messages(data: &[u8]) -> usize {
+    let mut whole = 0;
+    while let Some([_, a, b, c]) = data.get(whole..).and_then(<[u8]>::first_chunk::<4>) {
+        let len = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+        let end = whole + 4 + len;
+        if end > data.len() {
+            break;
+        }
+        whole = end;
+    }
+    whole
 }
 
 fn at_most(value: u64) -> u64 {

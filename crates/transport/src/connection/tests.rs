@@ -13,6 +13,7 @@ use crate::{
     config::TransportConfig,
     error::{Code, TransportError},
     path::tests::Wire,
+    rng::Rng,
     time::Instant,
     tls::Level,
     units::{Ecn, FourTuple, PathId},
@@ -171,4 +172,55 @@ fn crypto_bytes_in_order_with_a_gap() {
     assert!(stream.readable().is_empty());
     assert!(stream.on_frame(1000, &[1, 2], limit).is_ok());
     assert_eq!(stream.readable(), [1, 2]);
+}
+
+/// Pieces and gaps cost no memory beyond the bytes they span.
+#[test]
+fn crypto_memory_does_not_depend_on_the_pieces() {
+    let limit = 128 * 1024;
+    for (step, len) in [(2, 1), (3, 2), (65, 64), (1_000, 1)] {
+        let mut stream = CryptoStream::default();
+        let mut offset = 1;
+        while offset + len <= limit {
+            let data = vec![7; len];
+            assert!(stream.on_frame(offset as u64, &data, limit).is_ok());
+            assert!(stream.incoming_memory() <= limit * 4 / 3);
+            offset += step;
+        }
+        assert!(stream.readable().is_empty());
+    }
+}
+
+/// Any pieces in any order come out as they were, once each.
+#[test]
+fn crypto_pieces_in_any_order() {
+    let limit = 3_000;
+    for seed in 0..200 {
+        let mut rng = Rng::from_u64(seed);
+        let whole: Vec<u8> = (0..20_000).map(|_| rng.below(256) as u8).collect();
+        let mut stream = CryptoStream::default();
+        let mut taken = Vec::new();
+        let longest = [2, 70, 700][seed as usize % 3];
+        while taken.len() < whole.len() {
+            let ahead = if rng.below(3) == 0 { 1 } else { limit as u64 };
+            let from = (taken.len() as u64 + rng.below(ahead)).saturating_sub(rng.below(50));
+            let from = (from as usize).min(whole.len());
+            let most = (taken.len() + limit).min(whole.len());
+            let to = (from + 1 + rng.below(longest) as usize).clamp(from, most.max(from));
+            assert!(
+                stream
+                    .on_frame(from as u64, &whole[from..to], limit)
+                    .is_ok()
+            );
+            assert!(stream.incoming_memory() <= limit * 4 / 3 + 64);
+            let ready = stream.readable();
+            assert_eq!(ready, &whole[taken.len()..taken.len() + ready.len()]);
+            let some = rng.below(ready.len() as u64 + 1) as usize;
+            taken.extend_from_slice(&ready[..some]);
+            stream.consume(some);
+        }
+        assert_eq!(taken, whole);
+        assert!(stream.readable().is_empty());
+        assert_eq!(stream.incoming_memory(), 0);
+    }
 }

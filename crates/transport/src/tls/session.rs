@@ -13,7 +13,8 @@ use crate::{
 
 /// One end of one TLS handshake. Feeds on CRYPTO bytes, yields CRYPTO bytes and keys.
 pub trait Session: fmt::Debug + Send {
-    /// Takes CRYPTO bytes that arrived, in order and without gaps, at `level`.
+    /// Takes CRYPTO bytes that arrived, in order and without gaps, at `level`. A connection hands
+    /// over whole TLS messages only, so that a session need not be good at putting pieces together.
     ///
     /// # Errors
     /// CRYPTO_ERROR with the TLS alert; PROTOCOL_VIOLATION for bytes at a level that TLS is not
