@@ -21,6 +21,8 @@ use tautline::{ConnectionError, Dir, Priority, Side, StreamId};
 use crate::{
     error, priority,
     stream::{BidiStream, RecvStream, SendStream},
+    unidirectional::Arriving,
+    watch::Violation,
 };
 
 /// Streams whose PRIORITY_UPDATE is remembered; about 48 bytes each. The oldest are forgotten.
@@ -33,6 +35,7 @@ pub struct Connection {
     opener: OpenStreams,
     accept_bi: Waiting<(tautline::SendStream, tautline::RecvStream)>,
     accept_uni: Waiting<tautline::RecvStream>,
+    arriving: Arriving,
 }
 
 /// Opens streams; cheap to clone.
@@ -65,6 +68,7 @@ impl Connection {
             opener: OpenStreams::new(priorities),
             accept_bi: Waiting::default(),
             accept_uni: Waiting::default(),
+            arriving: Arriving::default(),
         }
     }
 
@@ -120,6 +124,14 @@ impl Priorities {
         &self.quic
     }
 
+    /// Closes the connection for what the peer did; returns why it is over.
+    pub(crate) fn refuse(&self, violation: Violation) -> ConnectionError {
+        self.quic
+            .close(violation.code.value(), violation.reason.as_bytes());
+        let reason = self.quic.close_reason();
+        reason.unwrap_or(ConnectionError::LocallyClosed)
+    }
+
     /// A PRIORITY_UPDATE arrived. RFC 9218 s7.2.
     pub(crate) fn update(&self, stream: u64, value: &[u8]) {
         let stream = StreamId(stream);
@@ -152,12 +164,22 @@ impl<B: Buf> quic::Connection<B> for Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         let priorities = &self.opener.priorities;
-        let accepted = self.accept_uni.poll(cx, || {
-            let quic = priorities.quic.clone();
-            async move { quic.accept_uni().await }
-        });
-        let stream = ready!(accepted).map_err(error::connection)?;
-        Poll::Ready(Ok(RecvStream::unidirectional(stream, priorities.clone())))
+        loop {
+            match self.arriving.poll(cx, priorities) {
+                Poll::Ready(Ok(stream)) => return Poll::Ready(Ok(stream)),
+                Poll::Ready(Err(violation)) => {
+                    let lost = priorities.refuse(violation);
+                    return Poll::Ready(Err(error::connection(lost)));
+                }
+                Poll::Pending => {}
+            }
+            let accepted = self.accept_uni.poll(cx, || {
+                let quic = priorities.quic.clone();
+                async move { quic.accept_uni().await }
+            });
+            self.arriving
+                .push(ready!(accepted).map_err(error::connection)?);
+        }
     }
 
     fn poll_accept_bidi(

@@ -4,7 +4,8 @@
 //! not ours; what a transport can add on top: bounds on frames that `h3` buffers whole, and
 //! priorities (RFC 9218) mapped to stream priorities.
 //! Owns: [`Connection`] and [`OpenStreams`] (`connection.rs`), the streams (`stream.rs`), the
-//! frame watch (`watch.rs`), [`priority`], HTTP datagrams (`datagram.rs`).
+//! frame watch (`watch.rs`), the peer's unidirectional streams until `h3` gets them
+//! (`unidirectional.rs`) or keeps out of them (`qpack.rs`), [`priority`], HTTP datagrams (`datagram.rs`).
 //! Does not own: HTTP/3 frames, QPACK, requests ([`h3`], re-exported); its gaps are listed in
 //! `docs/h3-gaps.md`.
 //! Called by: `tautline serve`, `get` and `interop`; any program that speaks HTTP/3.
@@ -29,7 +30,10 @@ mod connection;
 mod datagram;
 mod error;
 pub mod priority;
+mod qpack;
 mod stream;
+mod unidirectional;
+mod varint;
 mod watch;
 
 pub use h3;

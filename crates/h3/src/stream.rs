@@ -1,12 +1,13 @@
 //! Streams as `h3` wants to see them.
 
 use std::{
+    collections::VecDeque,
     fmt, io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use h3::{
     error::Code,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
@@ -17,7 +18,7 @@ use tokio::io::AsyncWrite;
 use crate::{
     connection::Priorities,
     error,
-    watch::{Noticed, Watch},
+    watch::{Noticed, Violation, Watch},
 };
 
 /// The sending half of a request, or a unidirectional stream.
@@ -38,7 +39,20 @@ pub struct SendStream<B> {
 pub struct RecvStream {
     stream: tautline::RecvStream,
     watch: Watch,
+    /// What was read before `h3` asked: given to it as it is, and looked at first.
+    early: VecDeque<Early>,
+    /// The frame under way, which `h3` gets when it is whole: it would look at all of it whenever
+    /// a byte more comes.
+    held: BytesMut,
     priorities: Priorities,
+}
+
+#[derive(Debug)]
+enum Early {
+    /// The stream's type.
+    Seen(Bytes),
+    /// Frames, perhaps cut anywhere.
+    Unseen(Bytes),
 }
 
 /// A request stream.
@@ -161,12 +175,57 @@ impl<B> fmt::Debug for SendStream<B> {
 }
 
 impl RecvStream {
-    pub(crate) fn unidirectional(stream: tautline::RecvStream, priorities: Priorities) -> Self {
+    /// `of_type` and `rest` were read already.
+    pub(crate) fn unidirectional(
+        stream: tautline::RecvStream,
+        watch: Watch,
+        of_type: Bytes,
+        rest: Bytes,
+        priorities: &Priorities,
+    ) -> Self {
+        let mut early = VecDeque::from([Early::Seen(of_type)]);
+        if !rest.is_empty() {
+            early.push_back(Early::Unseen(rest));
+        }
+        let mut this = Self::new(stream, watch, priorities.clone());
+        this.early = early;
+        this
+    }
+
+    fn new(stream: tautline::RecvStream, watch: Watch, priorities: Priorities) -> Self {
         Self {
             stream,
-            watch: Watch::unidirectional(),
+            watch,
+            early: VecDeque::new(),
+            held: BytesMut::new(),
             priorities,
         }
+    }
+
+    /// Looks at a chunk and returns what `h3` shall see, perhaps nothing.
+    fn sift(&mut self, chunk: Bytes) -> Result<Bytes, Violation> {
+        let mut violation = None;
+        let priorities = &self.priorities;
+        let incomplete = self.watch.look(&chunk, |noticed| match noticed {
+            Noticed::Violation(noticed) => violation = violation.or(Some(noticed)),
+            Noticed::PriorityUpdate { stream, value } => priorities.update(stream, &value),
+        });
+        if let Some(violation) = violation {
+            return Err(violation);
+        }
+        if self.held.is_empty() && incomplete == 0 {
+            return Ok(chunk);
+        }
+        let whole = chunk.len().saturating_sub(incomplete);
+        let (whole, rest) = (chunk.slice(..whole), chunk.slice(whole..));
+        let ready = if whole.is_empty() || self.held.is_empty() {
+            whole
+        } else {
+            self.held.extend_from_slice(&whole);
+            self.held.split().freeze()
+        };
+        self.held.extend_from_slice(&rest);
+        Ok(ready)
     }
 }
 
@@ -177,25 +236,26 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let chunk = ready!(self.stream.poll_read_chunk(cx, usize::MAX)).map_err(error::read)?;
-        let Some(chunk) = chunk else {
-            return Poll::Ready(Ok(None));
-        };
-        let mut too_long = false;
-        let priorities = &self.priorities;
-        self.watch.look(&chunk, |noticed| match noticed {
-            Noticed::TooLong { .. } => too_long = true,
-            Noticed::PriorityUpdate { stream, value } => priorities.update(stream, &value),
-        });
-        if too_long {
-            let quic = priorities.quic();
-            quic.close(Code::H3_EXCESSIVE_LOAD.value(), b"frame too long");
-            let lost = quic
-                .close_reason()
-                .unwrap_or(tautline::ConnectionError::LocallyClosed);
-            return Poll::Ready(Err(error::on_stream(lost)));
+        loop {
+            let chunk = match self.early.pop_front() {
+                Some(Early::Seen(bytes)) => return Poll::Ready(Ok(Some(bytes))),
+                Some(Early::Unseen(bytes)) => Some(bytes),
+                None => ready!(self.stream.poll_read_chunk(cx, usize::MAX)).map_err(error::read)?,
+            };
+            let Some(chunk) = chunk else {
+                // `h3` says what a frame without its end means.
+                let cut_off = self.held.split().freeze();
+                return Poll::Ready(Ok((!cut_off.is_empty()).then_some(cut_off)));
+            };
+            match self.sift(chunk) {
+                Ok(ready) if ready.is_empty() => {}
+                Ok(ready) => return Poll::Ready(Ok(Some(ready))),
+                Err(violation) => {
+                    let lost = self.priorities.refuse(violation);
+                    return Poll::Ready(Err(error::on_stream(lost)));
+                }
+            }
         }
-        Poll::Ready(Ok(Some(chunk)))
     }
 
     fn stop_sending(&mut self, error_code: u64) {
@@ -230,11 +290,7 @@ impl<B> BidiStream<B> {
                 writing: None,
                 reset_on_drop: true,
             },
-            recv: RecvStream {
-                stream: recv,
-                watch: Watch::request(),
-                priorities,
-            },
+            recv: RecvStream::new(recv, Watch::request(priorities.quic().side()), priorities),
         }
     }
 }

@@ -1,58 +1,14 @@
 //! HTTP/3 between two endpoints on loopback, and against a peer that breaks the rules.
 
+mod common;
+
 use std::future::poll_fn;
 
 use bytes::{Buf, Bytes};
+use common::{echo, pair};
 use h3::error::Code;
-use tautline::{Connection, ConnectionError, Endpoint, Priority, tls};
+use tautline::{ConnectionError, Priority};
 use tautline_h3::HttpDatagrams;
-
-/// Client and server ends of one connection, with the endpoints that drive them.
-async fn pair() -> (Connection, Connection, [Endpoint; 2]) {
-    let identity = tls::self_signed(["localhost"]).unwrap();
-    let config = identity.server().alpn([tautline_h3::ALPN]).build().unwrap();
-    let server = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
-    let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let config = tls::ClientTls::pinned([identity.fingerprint]).alpn([tautline_h3::ALPN]);
-    client.set_default_client_config(config.build().unwrap());
-    let connecting = client.connect(server.local_addr(), "localhost").unwrap();
-    let (accepted, connected) = tokio::join!(
-        async { server.accept().await.unwrap().await.unwrap() },
-        connecting
-    );
-    (connected.unwrap(), accepted, [client, server])
-}
-
-/// Answers every request with its own body, path and place.
-async fn echo(quic: Connection) -> Result<(), h3::error::ConnectionError> {
-    let connection = tautline_h3::Connection::new(quic);
-    let priorities = connection.priorities();
-    let mut http = tautline_h3::server_builder().build(connection).await?;
-    while let Some(resolver) = http.accept().await? {
-        let priorities = priorities.clone();
-        tokio::spawn(async move {
-            let Ok((request, mut stream)) = resolver.resolve_request().await else {
-                return;
-            };
-            let place = priorities.apply(stream.send_id(), request.headers());
-            let response = http::Response::builder()
-                .header("path", request.uri().path())
-                .header("place", tautline_h3::priority::format(place));
-            stream
-                .send_response(response.body(()).unwrap())
-                .await
-                .unwrap();
-            while let Some(mut data) = stream.recv_data().await.unwrap() {
-                stream
-                    .send_data(data.copy_to_bytes(data.remaining()))
-                    .await
-                    .unwrap();
-            }
-            stream.finish().await.unwrap();
-        });
-    }
-    Ok(())
-}
 
 #[tokio::test]
 async fn requests_and_bodies_travel_both_ways() {
