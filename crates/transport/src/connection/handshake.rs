@@ -637,9 +637,7 @@ impl Connection {
             && !token.is_empty()
             && scid != self.handshake.original_dcid;
         if !acceptable || !authentic {
-            self.observer.emit(now, || observe::Event::PacketDropped {
-                reason: "invalid retry",
-            });
+            self.drop_packet(now, "invalid retry");
             return;
         }
         self.handshake.retry_scid = Some(scid);
@@ -674,9 +672,7 @@ impl Connection {
             && !self.handshake.after_negotiation
             && !offered.contains(&self.handshake.version.0);
         if !acceptable {
-            self.observer.emit(now, || observe::Event::PacketDropped {
-                reason: "version negotiation",
-            });
+            self.drop_packet(now, "version negotiation");
             return;
         }
         let common = self

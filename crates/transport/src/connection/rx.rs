@@ -222,6 +222,8 @@ impl Connection {
                     if ours {
                         let offered = be_u32s(versions);
                         self.on_version_negotiation(now, &offered);
+                    } else {
+                        self.drop_packet(now, "version negotiation");
                     }
                     return;
                 }
@@ -271,7 +273,7 @@ impl Connection {
         }
     }
 
-    fn drop_packet(&mut self, now: Instant, reason: &'static str) {
+    pub(super) fn drop_packet(&mut self, now: Instant, reason: &'static str) {
         self.stats.packets_dropped += 1;
         self.observer
             .emit(now, || observe::Event::PacketDropped { reason });
@@ -396,7 +398,17 @@ impl Connection {
         {
             return Err("source connection ID changed");
         }
-        if protected.level == Level::Handshake && protected.version != self.handshake.version {
+        // RFC 9369 s4.1.
+        let (first, negotiated) = (self.handshake.first_version, self.handshake.version);
+        let version = protected.version;
+        let expected = match protected.level {
+            // Clients learn of the server's choice by its Initial packets.
+            Level::Initial => self.side.is_client() || version == first || version == negotiated,
+            Level::ZeroRtt => version == first,
+            Level::Handshake => version == negotiated,
+            Level::OneRtt => true,
+        };
+        if !expected {
             return Err("version changed");
         }
         Ok(())

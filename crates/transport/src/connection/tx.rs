@@ -456,7 +456,13 @@ impl Connection {
         level: Level,
         permit: Permit,
     ) -> Option<OpenPacket> {
-        let (version, scid) = (self.handshake.version, self.handshake.local_cid);
+        let scid = self.handshake.local_cid;
+        let version = match level {
+            // Early data belongs to the session's version, whatever the server has chosen since.
+            // RFC 9369 s4.1.
+            Level::ZeroRtt => self.handshake.first_version,
+            _ => self.handshake.version,
+        };
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
