@@ -238,7 +238,7 @@ impl ConnState {
         if let Some(token) = self.quic.take_validation_token()
             && let Some((server_name, store)) = &self.tokens
         {
-            store.insert(server_name, token);
+            store.insert(server_name, self.quic.version(), token);
         }
     }
 

@@ -404,7 +404,7 @@ impl App for SequenceClient {
             if let (Some(store), Some(token)) =
                 (&self.config.token_store, connection.take_validation_token())
             {
-                store.insert("localhost", token);
+                store.insert("localhost", connection.version(), token);
             }
         }
         self.finished.extend(self.current.take());

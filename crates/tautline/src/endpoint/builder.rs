@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tautline_transport::{
     config::{ClientConfig, EndpointConfig, ServerConfig},
-    endpoint as transport,
+    endpoint::{self as transport, UsedTokens},
     rng::Rng,
 };
 
@@ -253,7 +253,8 @@ impl EndpointBuilder {
         Ok(endpoint)
     }
 
-    /// Shards must agree on the keys of tokens and resets, and on the length of IDs.
+    /// Shards must agree on the keys of tokens and resets, on which tokens were used, and on the
+    /// length of IDs.
     fn share_keys(&mut self, shards: usize) -> io::Result<Option<Steering>> {
         if shards < 2 {
             return Ok(None);
@@ -262,6 +263,9 @@ impl EndpointBuilder {
         config.connection_id_length = config.connection_id_length.max(MIN_SHARDED_CID_BYTES);
         let mut rng = entropy()?;
         config.token_key.get_or_insert_with(|| rng.array());
+        config
+            .used_tokens
+            .get_or_insert_with(|| Arc::new(UsedTokens::new(&mut rng)));
         config
             .stateless_reset_key
             .get_or_insert_with(|| rng.array());

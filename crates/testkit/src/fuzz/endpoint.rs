@@ -5,7 +5,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use bytes::BytesMut;
 use tautline_transport::{
     config::{EndpointConfig, ServerConfig},
-    endpoint::{DatagramEvent, DatagramMeta, Endpoint, TokenFault, TokenSealer, ValidToken},
+    endpoint::{
+        DatagramEvent, DatagramMeta, Endpoint, TokenFault, TokenSealer, TokenUse, ValidToken,
+    },
     rng::Rng,
     time::Instant,
     units::{Ecn, FourTuple},
@@ -85,7 +87,7 @@ record! {
         offset: u8,
         xor: u8,
         /// Used from another address (bit 0) or port (1), at another connection ID (2), with
-        /// another key (3); not a Retry's but a NEW_TOKEN token (4).
+        /// another key (3); not a Retry's but a NEW_TOKEN token (4); given out in v2 (5).
         how: u8,
         /// A token of somebody else's making.
         forged: Vec<u8>,
@@ -105,25 +107,32 @@ pub fn tokens(data: &[u8]) {
     let odcid = cid(b"original");
     let scid = cid(b"retried!");
 
-    let nothing = sealer.open(used, &script.forged, client, &scid, &server);
+    let mut here = TokenUse {
+        remote: client,
+        dcid: scid,
+        version: Version::V1,
+    };
+    let nothing = sealer.open(used, &script.forged, &here, &server);
     assert!(nothing.is_err(), "a forged token proves {nothing:?}");
 
+    let version = if has(5) { Version::V2 } else { Version::V1 };
     let mut token = match has(4) {
-        false => sealer.seal_retry(given, client, &odcid, &scid, &mut rng),
-        true => sealer.seal_validation(given, client.ip(), &mut rng),
+        false => sealer.seal_retry(given, &TokenUse { version, ..here }, &odcid, &mut rng),
+        true => sealer.seal_validation(given, client.ip(), version, &mut rng),
     };
     let at = usize::from(script.offset) % token.len();
     token[at] ^= script.xor;
-    let mut at_use = client;
     if has(0) {
-        at_use.set_ip([10, 1, 0, script.ip].into());
+        here.remote.set_ip([10, 1, 0, script.ip].into());
     }
     if has(1) {
-        at_use.set_port(script.port ^ 1);
+        here.remote.set_port(script.port ^ 1);
     }
-    let dcid = if has(2) { odcid } else { scid };
+    if has(2) {
+        here.dcid = odcid;
+    }
     let other = TokenSealer::new(&[script.key ^ u8::from(has(3)); 32]);
-    let opened = other.open(used, &token, at_use, &dcid, &server);
+    let opened = other.open(used, &token, &here, &server);
     let lifetime = match has(4) {
         false => server.retry_token_lifetime,
         true => server.validation_token_lifetime,
@@ -132,6 +141,8 @@ pub fn tokens(data: &[u8]) {
         Some(TokenFault::Forged)
     } else if used > given + lifetime {
         Some(TokenFault::Expired)
+    } else if has(5) {
+        Some(TokenFault::WrongVersion)
     } else if has(0) || (has(1) && !has(4)) {
         Some(TokenFault::WrongAddress)
     } else if has(2) && !has(4) {
@@ -144,36 +155,33 @@ pub fn tokens(data: &[u8]) {
         Ok(ValidToken::Retry {
             original_dcid,
             retry_scid,
+            ..
         }) => assert_eq!((original_dcid, retry_scid), (odcid, scid)),
         Ok(_) => assert!(has(4)),
         Err(error) => assert_eq!(error.was_retry, token.first() == Some(&0x52)),
     }
-    knock(&script, &token, (given, used, at_use, dcid));
+    knock(&script, &token, (given, used, here));
 }
 
 /// A server takes the token in two first Initials: a good one validates the address once (a
 /// NEW_TOKEN token), and a bad Retry token is refused.
-fn knock(
-    script: &TokenScript,
-    token: &[u8],
-    (given, used, client, dcid): (Instant, Instant, SocketAddr, ConnectionId),
-) {
+fn knock(script: &TokenScript, token: &[u8], (given, used, here): (Instant, Instant, TokenUse)) {
     let key = [script.key; 32];
     let mut config = EndpointConfig::default();
     config.token_key = Some(key);
     let server = Arc::new(ServerConfig::new(Arc::new(null_server())));
     let mut endpoint = Endpoint::new(Arc::new(config), Some(server.clone()), Rng::from_u64(1));
-    let good = TokenSealer::new(&key).open(used, token, client, &dcid, &server);
+    let good = TokenSealer::new(&key).open(used, token, &here, &server);
     let meta = DatagramMeta {
         four_tuple: FourTuple {
             local: SocketAddr::from(([10, 0, 0, 2], 443)),
-            remote: client,
+            remote: here.remote,
         },
         ecn: Ecn::NotEct,
     };
     let mut attempts = Vec::new();
     for round in 0..2 {
-        let packet = initial(&dcid, token);
+        let packet = initial(&here.dcid, token);
         let mut out = Vec::new();
         let event = endpoint.handle_datagram(used, meta, BytesMut::from(&packet[..]), &mut out);
         match (event, &good) {

@@ -419,6 +419,34 @@ fn retry_token_replay() {
     refused_with_invalid_token(arena, peer);
 }
 
+/// From the client that it was given to, once its connection is over.
+#[test]
+fn retry_token_opens_one_connection() {
+    let (mut arena, peer) = retried();
+    let (token, scid) = (peer.token, peer.dcid);
+    for round in 0..3 {
+        let number = 0x51 + round;
+        let own = ConnectionId::new(&[number; 8]).unwrap();
+        let mut again = Peer::client(number, &parameters(own));
+        again.token.clone_from(&token);
+        again.dcid = scid;
+        let first = again.first();
+        arena.send(first);
+        arena.run(50 * MS);
+        arena.collect(&mut again);
+        assert_eq!(arena.app().accepted.len(), 1, "round {round}");
+        if round == 0 {
+            assert_eq!(again.closed_with(), None);
+            arena.on_victim(|server, now| server.close(now, 1, bytes::Bytes::new()));
+        } else {
+            assert_eq!(again.closed_with(), Some(Code::INVALID_TOKEN));
+        }
+        arena.run(5 * SECOND);
+        arena.collect(&mut again);
+        assert_eq!(arena.host().connections().count(), 0);
+    }
+}
+
 /// A NEW_TOKEN token proves an address once.
 #[test]
 fn new_token_replay() {

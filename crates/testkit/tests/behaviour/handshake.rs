@@ -291,6 +291,46 @@ fn rejected_early_data_is_sent_again() {
     assert!(sent > 3, "{sent} 0-RTT packets");
 }
 
+/// Early data that was refused is not said again to a server that now speaks another protocol.
+#[test]
+fn rejected_early_data_stays_with_its_protocol() {
+    for (alpn, fits) in [(tls::ALPN, true), (&b"another"[..], false)] {
+        let mut setup = Setup::new(12, calm());
+        let mut client = tls::client_config(13);
+        client.alpn_protocols = vec![tls::ALPN.to_vec(), b"another".to_vec()];
+        client.enable_early_data = true;
+        setup.client_tls = Arc::new(RustlsClient::new(client).unwrap());
+        let mut later = tls::server_config(12);
+        later.alpn_protocols = vec![alpn.to_vec()];
+        setup.server_tls = Arc::new(Changing {
+            first: RustlsServer::new(tls::server_config(12)).unwrap(),
+            // It does not know the first one's tickets.
+            then: RustlsServer::new(later).unwrap(),
+            started: Mutex::new(0),
+        });
+        let mut net = setup.sequence([Job::new(&[1_000]), Job::new(&[1_000; 5]).early()]);
+        net.run_for(20 * SECOND);
+        let second = &net.client_app().finished[1];
+        assert_eq!(second.is_done(), fits);
+        if fits {
+            assert!(second.events.contains(&Event::ZeroRttRejected));
+            continue;
+        }
+        let Some(ConnectionError::Transport(error)) = &second.ended else {
+            panic!("{:?}", second.ended);
+        };
+        assert_eq!(error.code, Code::crypto(120));
+        // The server saw none of it.
+        let asked = net.server_trace.with(1, |server| {
+            server
+                .received
+                .iter()
+                .any(|packet| packet.has(|frame| matches!(frame, FrameTrace::Stream { .. })))
+        });
+        assert!(!asked);
+    }
+}
+
 #[test]
 fn rejected_early_data_survives_loss() {
     for seed in 0..10 {

@@ -14,5 +14,6 @@ mod migration;
 mod network;
 mod property;
 mod raw;
+mod strangers;
 mod streams;
 mod versions;

@@ -205,6 +205,26 @@ fn preferred_address_is_taken() {
     assert_eq!(challenged_paths(&net), 2);
 }
 
+/// Also by a client without connection IDs, whose packets are told apart by where they come from.
+#[test]
+fn preferred_address_is_taken_without_connection_ids() {
+    let preferred: std::net::SocketAddrV4 = "10.0.0.9:8443".parse().unwrap();
+    let mut setup = Setup::new(6, calm());
+    setup.client_endpoint.connection_id_length = 0;
+    setup.server_addresses.push(preferred.into());
+    setup.server.preferred_address = Some(PreferredAddresses {
+        v4: Some(preferred),
+        v6: None,
+    });
+    let mut net = setup.manual();
+    net.connect();
+    net.run_for(SECOND);
+    assert_eq!(
+        net.client_connection().remote_address(),
+        SocketAddr::from(preferred)
+    );
+}
+
 /// A client whose socket has both families goes where only the other one is offered, and where the
 /// own family's address does not answer.
 #[test]

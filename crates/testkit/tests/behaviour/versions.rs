@@ -1,14 +1,19 @@
 //! Version negotiation, compatible and not. RFC 9368, RFC 9369.
 
-use tautline_sim::{Datagram, Direction};
-use tautline_testkit::apps::Job;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tautline_sim::{Datagram, Direction, PacketView, Verdict};
+use tautline_testkit::{apps::Job, tls};
 use tautline_transport::{
+    endpoint::{MemoryTokenStore, TokenStore},
     error::{Code, ConnectionError},
+    tls::Level,
     units::Ecn,
-    wire::{Version, write_version_negotiation},
+    wire::{Header, Version, parse_header, write_version_negotiation},
 };
 
-use crate::kit::{Kind, MS, SECOND, Setup, calm, headers, seen};
+use crate::kit::{Kind, MS, SECOND, Setup, calm, headers, seen, wire};
 
 #[test]
 fn v2_direct() {
@@ -25,7 +30,8 @@ fn v2_direct() {
     }
 }
 
-/// Started in v1, moved to v2 by the server, also under loss, with resumption and early data.
+/// Started in v1, moved to v2 by the server, also under loss. Sessions belong to the version a
+/// connection ended up in (RFC 9369 s5): the next one starts there, and resumes with early data.
 #[test]
 fn v1_to_v2_compatibly() {
     for (seed, loss) in (0..20).map(|seed| (seed, 0.15)).chain([(99, 0.0)]) {
@@ -41,13 +47,22 @@ fn v1_to_v2_compatibly() {
             Job::new(&[10_000]).early(),
         ]);
         net.finish(60 * SECOND);
-        assert!(net.client_app().resumption.len() == 3);
+        let resumption = &net.client_app().resumption;
+        assert_eq!(resumption.len(), 3);
         if loss == 0.0 {
-            for index in 0..3 {
-                net.client_trace.with(index, |client| {
-                    assert_eq!(client.versions, [(Version::V1, Version::V2)]);
-                });
-            }
+            let resumed = (true, Some(true));
+            assert_eq!(*resumption, [(false, None), resumed, resumed]);
+        } else {
+            // A connection may be over before its tickets have come.
+            assert!(resumption[1..].iter().any(|&(resumed, _)| resumed));
+        }
+        for index in 0..3 {
+            let (resumed, _) = net.client_app().resumption[index];
+            net.client_trace.with(index, |client| {
+                let upgraded = [(Version::V1, Version::V2)];
+                let expected = if resumed { &[][..] } else { &upgraded[..] };
+                assert_eq!(client.versions, expected, "seed {seed}, connection {index}");
+            });
         }
     }
 }
@@ -160,4 +175,142 @@ fn forged_after_an_answer_is_ignored() {
     net.world.inject(packet);
     net.connect();
     assert_eq!(net.client_connection().version(), Version::V1);
+}
+
+/// A server that has come to prefer v2 since it gave a v1 ticket, and whose answer is slow to
+/// complete: early data goes on in the version it began in. RFC 9369 s4.1.
+#[test]
+fn early_data_stays_in_the_first_version() {
+    let (client_tls, server_tls) = (Arc::new(tls::client(2)), Arc::new(tls::server(1)));
+    let setup = || {
+        let mut setup = Setup::new(1, wire(10, 100));
+        setup.client_tls = client_tls.clone();
+        setup.server_tls = server_tls.clone();
+        setup
+    };
+    let mut before = setup();
+    before.server_endpoint.versions = vec![Version::V1];
+    before.sequence([Job::new(&[1_000])]).finish(10 * SECOND);
+
+    let mut setup = setup();
+    setup.server_endpoint.versions = vec![Version::V2, Version::V1];
+    let mut job = Job::new(&[10; 60]).early();
+    job.request_padding = 1_000;
+    let mut net = setup.sequence([job]);
+    let mut cut = false;
+    let only_initial = move |packet: &PacketView<'_>| match parse_header(packet.payload, 8) {
+        Ok(Header::Initial { packet_len, .. }) if !cut => {
+            cut = true;
+            Verdict::Replace(packet.payload[..packet_len].to_vec())
+        }
+        _ => Verdict::Pass,
+    };
+    net.world
+        .add_rule(net.link, Direction::Backward, only_initial);
+    net.finish(30 * SECOND);
+    assert_eq!(net.client_app().resumption, [(true, Some(true))]);
+    let sent = seen(&net.tap, Direction::Forward);
+    let mut moved = false;
+    let mut early_after_the_move = 0;
+    for packet in &sent {
+        moved |= packet.version == Some(Version::V2);
+        if packet.kind == Kind::ZeroRtt {
+            assert_eq!(packet.version, Some(Version::V1));
+            early_after_the_move += u32::from(moved);
+        }
+    }
+    assert!(early_after_the_move > 0, "the case does not arise");
+}
+
+/// A server takes early data in no version but the first.
+#[test]
+fn early_data_in_the_negotiated_version_is_dropped() {
+    let mut setup = Setup::new(2, calm()).null_tls();
+    setup.server_endpoint.versions = vec![Version::V2, Version::V1];
+    let mut net = setup.sequence([Job::new(&[1_000]), Job::new(&[1_000; 5]).early()]);
+    net.world
+        .add_rule(net.link, Direction::Forward, |packet: &PacketView<'_>| {
+            let mut payload = packet.payload.to_vec();
+            let mut at = 0;
+            while let Ok(header) = parse_header(&packet.payload[at..], 8) {
+                let (Header::Initial { packet_len, .. }
+                | Header::Handshake { packet_len, .. }
+                | Header::ZeroRtt { packet_len, .. }) = header
+                else {
+                    break;
+                };
+                if let Header::ZeroRtt { .. } = header {
+                    // 0-RTT is type 1 in v1 and 2 in v2.
+                    payload[at] ^= 0x30;
+                    payload[at + 1..at + 5].copy_from_slice(&Version::V2.0.to_be_bytes());
+                }
+                at += packet_len;
+            }
+            Verdict::Replace(payload)
+        });
+    net.finish(30 * SECOND);
+    let sent = seen(&net.tap, Direction::Forward);
+    assert!(sent.iter().any(|packet| packet.kind == Kind::ZeroRtt));
+    for index in 0..net.server_trace.len() {
+        net.server_trace.with(index, |server| {
+            let early = |packet: &&_| -> bool {
+                let packet: &tautline_testkit::trace::PacketTrace = packet;
+                packet.level == Level::ZeroRtt
+            };
+            assert_eq!(server.received.iter().filter(early).count(), 0);
+        });
+    }
+}
+
+/// The NEW_TOKEN tokens of a connection go with those that start in the version it ended up in.
+#[test]
+fn tokens_stay_with_their_version() {
+    for resumes in [true, false] {
+        let mut setup = Setup::new(9, calm());
+        setup.server_endpoint.versions = vec![Version::V2, Version::V1];
+        if !resumes {
+            setup.client_tls = Arc::new(tls::client(10).with_ticket_store(None));
+        }
+        let store = Arc::new(MemoryTokenStore::default());
+        let kept = Arc::clone(&store);
+        setup.tune_client = Box::new(move |client| client.token_store = Some(store));
+        let mut net = setup.sequence([Job::new(&[100]), Job::new(&[100])]);
+        net.finish(10 * SECOND);
+        let with_token: Vec<_> = seen(&net.tap, Direction::Forward)
+            .into_iter()
+            .filter(|packet| !packet.token.is_empty())
+            .collect();
+        // Without a session the second connection starts in v1, for which there is no token.
+        assert_eq!(resumes, !with_token.is_empty());
+        for packet in with_token {
+            assert_eq!(packet.version, Some(Version::V2));
+        }
+        assert_eq!(kept.take("localhost", Version::V1), None);
+        assert!(kept.take("localhost", Version::V2).is_some());
+    }
+}
+
+/// A client that starts over in another version leaves its token behind.
+#[test]
+fn version_negotiation_takes_no_token_along() {
+    let mut setup = Setup::new(11, calm());
+    setup.server_endpoint.versions = vec![Version::V2];
+    let store = Arc::new(MemoryTokenStore::default());
+    store.insert(
+        "localhost",
+        Version::V1,
+        Bytes::from_static(b"a token of v1"),
+    );
+    setup.tune_client = Box::new(move |client| client.token_store = Some(store));
+    let mut net = setup.fetch(&[100]);
+    net.finish(10 * SECOND);
+    let mut versions = std::collections::BTreeSet::new();
+    for packet in seen(&net.tap, Direction::Forward) {
+        if packet.kind == Kind::Initial {
+            versions.insert(packet.version);
+            let first = packet.version == Some(Version::V1);
+            assert_eq!(!packet.token.is_empty(), first, "{:?}", packet.version);
+        }
+    }
+    assert_eq!(versions.len(), 2);
 }

@@ -10,8 +10,8 @@ mod profile;
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, observe::SharedSinkFactory,
-    stream::sched::SharedStreamSchedulerFactory, wire::Version,
+    ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, endpoint::UsedTokens,
+    observe::SharedSinkFactory, stream::sched::SharedStreamSchedulerFactory, wire::Version,
 };
 
 pub use profile::Profile;
@@ -174,8 +174,9 @@ pub struct TransportConfig {
     pub migration: bool,
     /// Connection IDs of the peer we are ready to hold, per path. Default 8; 64 bytes each. At least 2.
     pub active_connection_id_limit: u64,
-    /// Paths (RFC 10069) we accept beside path 0, or `None` to leave multipath off. Default `None`.
-    pub initial_max_path_id: Option<u32>,
+    /// Paths (RFC 10069) we accept beside path 0, or `None` to leave multipath off. Default `None`,
+    /// and nobody's choice yet: frames that open and close paths are not understood.
+    pub(crate) initial_max_path_id: Option<u32>,
     /// A second address the server moves clients to. RFC 9000 s9.6.
     pub preferred_address: Option<PreferredAddresses>,
 
@@ -254,8 +255,12 @@ pub struct EndpointConfig {
     /// Key that stateless reset tokens derive from; share it over restarts to let a restarted
     /// endpoint reset old connections. `None` draws one from the RNG.
     pub stateless_reset_key: Option<[u8; 32]>,
-    /// Key that Retry and NEW_TOKEN tokens are sealed with; share it between shards. `None` draws one.
+    /// Key that Retry and NEW_TOKEN tokens are sealed with; share it between shards, and
+    /// `used_tokens` with it. `None` draws one.
     pub token_key: Option<[u8; 32]>,
+    /// Which NEW_TOKEN tokens were used; share it between endpoints with the same `token_key`, else
+    /// each of them honours a token once. `None` makes one.
+    pub used_tokens: Option<Arc<UsedTokens>>,
     /// Largest UDP payload we take. Default 65,527 (announced as max_udp_payload_size).
     pub max_udp_payload_bytes: u16,
     /// Stateless packets (Version Negotiation, stateless resets) sent per second at most. Default 1,000.
@@ -270,6 +275,7 @@ impl Default for EndpointConfig {
             shard: None,
             stateless_reset_key: None,
             token_key: None,
+            used_tokens: None,
             max_udp_payload_bytes: 65_527,
             stateless_responses_per_second: 1_000,
         }
@@ -292,7 +298,10 @@ pub struct ServerConfig {
     pub validation_tokens: u8,
     /// Connections whose handshake is not done; above it, new ones must do a Retry. Default 1,000.
     pub max_incoming: usize,
-    /// Connections in all; above it, new ones are refused. Default 100,000.
+    /// Connections of clients that proved their address; above it, new ones are refused.
+    /// Default 100,000. Those that did not (it may be forged) take nobody's place: no more than
+    /// `max_incoming` of them are held beside, and with them no more than `max_connections` in
+    /// all, above which new ones must do a Retry.
     pub max_connections: usize,
     /// Bytes kept of one connection attempt until the application accepts it. Default 64 KiB.
     pub incoming_buffer_bytes: usize,
@@ -322,7 +331,8 @@ pub struct ClientConfig {
     pub transport: Arc<TransportConfig>,
     /// TLS.
     pub tls: Arc<dyn crate::tls::ClientSessionFactory>,
-    /// Version of the first flight. Default v1.
+    /// Version of the first flight to a server that is not known yet. Default v1. Where a session
+    /// can be resumed, that session's version takes its place: sessions belong to one. RFC 9369 s5.
     pub initial_version: Version,
     /// Where NEW_TOKEN tokens are kept between connections; `None` keeps none.
     pub token_store: Option<Arc<dyn crate::endpoint::TokenStore>>,

@@ -64,16 +64,18 @@ impl Connection {
     /// A server gives its client tokens for later connections. RFC 9000 s8.1.3.
     pub(crate) fn queue_validation_tokens(&mut self, now: Instant) {
         let remote = self.remote_address();
+        let version = self.handshake.version;
         let Some((sealer, count)) = &self.control.sealer else {
             return;
         };
         for index in 0..u64::from(*count) {
-            let token = sealer.seal_validation(now, remote.ip(), &mut self.rng);
+            let token = sealer.seal_validation(now, remote.ip(), version, &mut self.rng);
             self.control.tokens.push_back((index, Bytes::from(token)));
         }
     }
 
-    /// The newest token the server gave for a later connection; taken once.
+    /// The newest token the server gave for a later connection that starts in this one's
+    /// [`version`](Self::version); taken once.
     pub fn take_validation_token(&mut self) -> Option<Bytes> {
         self.control.received_token.take()
     }

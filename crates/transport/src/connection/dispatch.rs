@@ -109,8 +109,7 @@ impl Connection {
             }
             _ => None,
         };
-        // Tests open further paths by hand.
-        if path.is_some() && !self.multipath_negotiated() && self.paths.len() == 1 {
+        if path.is_some() && !self.multipath_negotiated() {
             let error = "multipath was not negotiated";
             return Err(TransportError::protocol_violation(error));
         }

@@ -62,7 +62,11 @@ pub enum EndpointEvent {
         /// The token.
         token: ResetToken,
     },
-    /// The handshake finished or the attempt ended: it no longer counts as incoming.
+    /// The peer may send from this address too. Where our connection IDs are empty, the address
+    /// alone tells whom its packets are for.
+    PeerAddress(SocketAddr),
+    /// The handshake finished: the connection no longer counts as incoming. An attempt that fails
+    /// counts until it is [drained](Self::Drained), for it takes up room until then.
     HandshakeOver,
     /// Forget the connection: nothing more will be sent or understood.
     Drained,

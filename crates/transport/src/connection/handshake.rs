@@ -4,7 +4,7 @@
 //! peer's transport parameters (RFC 9000 s7.3-7.4), compatible version negotiation (RFC 9368).
 //! Does not own: key derivation (`tls/`), packets (`rx.rs`, `tx.rs`).
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use super::{Connection, EndpointEvent, Event, SessionSource, crypto_stream::CryptoStream};
 use crate::{
@@ -26,6 +26,9 @@ const MAX_ACK_DELAY_MS: u64 = (1 << 14) - 1;
 
 /// The highest stream limit that may be announced. RFC 9000 s4.6.
 const MAX_STREAMS: u64 = 1 << 60;
+
+/// A TLS alert. RFC 8446 s6.2.
+const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 /// CRYPTO streams by space.
 #[derive(Debug, Default)]
@@ -417,6 +420,7 @@ impl Connection {
                 .as_ref()
                 .and_then(|session| session.early_data_accepted());
             if self.keys.zero_rtt.take().is_some() && accepted != Some(true) {
+                self.check_early_protocol()?;
                 self.on_zero_rtt_rejected(now);
             }
             self.request_connection_ids(PathId::ZERO);
@@ -428,6 +432,22 @@ impl Connection {
             self.on_handshake_confirmed(now);
         }
         Ok(())
+    }
+
+    /// Early data that was refused may be sent again only in the application protocol it was
+    /// written for. RFC 8446 s4.2.10.
+    fn check_early_protocol(&self) -> Result<(), TransportError> {
+        let Some(session) = self.handshake.session.as_ref() else {
+            return Ok(());
+        };
+        match session.early_data_alpn() {
+            Some(early) if session.alpn() != Some(early.as_slice()) => Err(TransportError::new(
+                Code::crypto(NO_APPLICATION_PROTOCOL),
+                "early data was refused, and spoke another application protocol than was chosen; \
+                 connect again",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// The server did not take our early data: everything goes out again. RFC 9001 s4.6.2.
@@ -573,6 +593,11 @@ impl Connection {
             };
             let limit = self.config.limits.pending_retire_connection_ids;
             path.remote_cids.on_new(&new, limit)?;
+            let v4 = preferred.v4.map(SocketAddr::from);
+            let v6 = preferred.v6.map(SocketAddr::from);
+            for address in [v4, v6].into_iter().flatten() {
+                self.outbox.endpoint(EndpointEvent::PeerAddress(address));
+            }
         }
         if self.config.receive_timestamps && params.max_receive_timestamps_per_ack > 0 {
             self.timestamps = Some(TimestampConfig {
@@ -689,6 +714,8 @@ impl Connection {
         self.handshake.after_negotiation = true;
         self.handshake.version = version;
         self.handshake.first_version = version;
+        // It belongs to the version that was refused. RFC 9369 s5.
+        self.handshake.token = bytes::Bytes::new();
         self.keys.zero_rtt = None;
         self.crypto = CryptoStreams::default();
         // A new attempt under a new ID: were the packet forged, answers to the first attempt and a

@@ -157,7 +157,6 @@ impl Connection {
         self.life.idle_since = None;
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
-        self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.lost(Event::Lost(lost));
     }
 

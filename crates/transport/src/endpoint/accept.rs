@@ -36,6 +36,11 @@ impl Endpoint {
         if !self.config.versions.contains(&version) {
             return Err(ConnectError::UnsupportedVersion(version));
         }
+        // Sessions and tokens belong to one version: in another, nothing would be resumed.
+        let version = config
+            .tls
+            .resumable_version(server_name, &self.config.versions)
+            .unwrap_or(version);
         let remote = four_tuple.remote;
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(ConnectError::InvalidRemoteAddress(remote));
@@ -53,7 +58,7 @@ impl Endpoint {
         let token = config
             .token_store
             .as_ref()
-            .and_then(|store| store.take(server_name));
+            .and_then(|store| store.take(server_name, version));
         let params = ConnectionParams {
             now,
             version,
@@ -101,10 +106,14 @@ impl Endpoint {
         let server = config
             .or_else(|| self.server.clone())
             .ok_or(AcceptError::NotListening)?;
-        if self.table.len() >= server.max_connections {
+        if self.table.proven() >= server.max_connections {
             return Err(AcceptError::TooManyConnections);
         }
-        let handle = self.table.insert(Entry::incoming(incoming.dcid));
+        let entry = Entry::incoming(incoming.dcid, incoming.validated);
+        let handle = self.table.insert(entry);
+        if let Some(token) = incoming.retry_token {
+            self.answered.insert(token, server.retry_token_lifetime);
+        }
         let remote = incoming.meta.four_tuple.remote;
         let Some(local_cid) = self.first_id(handle, remote) else {
             self.table.remove(handle, &mut self.routes);
@@ -239,13 +248,10 @@ impl Endpoint {
         if self.cids.len() > 0 {
             return self.new_id(handle, PathId::ZERO, 0);
         }
-        if !self.routes.insert_address(remote, handle) {
-            return None;
-        }
-        if let Some(entry) = self.table.get_mut(handle) {
-            entry.address = Some(remote);
-        }
-        Some(ConnectionId::EMPTY)
+        let entry = self.table.get_mut(handle)?;
+        entry
+            .add_address(remote, handle, &mut self.routes)
+            .then_some(ConnectionId::EMPTY)
     }
 
     /// The connection ID with sequence number 1, for preferred_address. RFC 9000 s5.1.1.

@@ -6,15 +6,15 @@ use bytes::BytesMut;
 
 use super::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, DatagramMeta, EndpointEvent, TokenSealer,
-    Transmit,
+    Transmit, UsedTokens,
     cids::CidMaker,
     incoming::PendingTable,
     initial::{Admission, Initial, MIN_INITIAL_DATAGRAM},
     limiter::Limiter,
-    replay::ReplayFilter,
     routes::{Route, Routes},
     stateless::{self, MIN_RESET_LEN},
     table::Table,
+    used_tokens::AnsweredRetries,
 };
 use crate::{
     config::{EndpointConfig, ServerConfig},
@@ -25,9 +25,6 @@ use crate::{
     units::PathId,
     wire::{ConnectionId, Header, ResetToken, parse_header},
 };
-
-/// NEW_TOKEN tokens remembered as used, per generation of the filter.
-const REMEMBERED_TOKENS: usize = 32_768;
 
 /// All connections of one socket, and what is answered without one.
 ///
@@ -44,7 +41,8 @@ pub struct Endpoint {
     pub(super) pending: PendingTable,
     pub(super) limiter: Limiter,
     pub(super) observer: Observer,
-    pub(super) replay: ReplayFilter,
+    pub(super) used_tokens: Arc<UsedTokens>,
+    pub(super) answered: AnsweredRetries,
     /// Copies of Initials under test.
     pub(super) scratch: Vec<u8>,
 }
@@ -77,7 +75,11 @@ impl Endpoint {
             pending: PendingTable::default(),
             limiter: Limiter::new(config.stateless_responses_per_second),
             observer: Observer::none(),
-            replay: ReplayFilter::new(REMEMBERED_TOKENS, &mut rng),
+            used_tokens: config
+                .used_tokens
+                .clone()
+                .unwrap_or_else(|| Arc::new(UsedTokens::new(&mut rng))),
+            answered: AnsweredRetries::default(),
             scratch: Vec::new(),
             config,
             rng,
@@ -166,10 +168,20 @@ impl Endpoint {
                     entry.add_reset(remote, token, handle, &mut self.routes);
                 }
             }
+            EndpointEvent::PeerAddress(remote) => self.add_address(handle, remote),
             EndpointEvent::HandshakeOver => self.table.handshake_over(handle),
             EndpointEvent::Drained => self.table.remove(handle, &mut self.routes),
         }
         None
+    }
+
+    /// Routes what comes from `remote` to `handle`, unless another connection talks to it.
+    fn add_address(&mut self, handle: ConnectionHandle, remote: SocketAddr) {
+        if self.cids.len() == 0
+            && let Some(entry) = self.table.get_mut(handle)
+        {
+            let _ = entry.add_address(remote, handle, &mut self.routes);
+        }
     }
 
     fn issue_ids(

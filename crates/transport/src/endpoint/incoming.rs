@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration
 
 use bytes::BytesMut;
 
-use super::DatagramMeta;
+use super::{DatagramMeta, used_tokens::TokenName};
 use crate::{
     time::Instant,
     units::FourTuple,
@@ -35,6 +35,8 @@ pub struct Incoming {
     pub(super) original_dcid: ConnectionId,
     /// The source connection ID of the Retry it answers.
     pub(super) retry_scid: Option<ConnectionId>,
+    /// The token it answers it with.
+    pub(super) retry_token: Option<TokenName>,
     pub(super) validated: bool,
 }
 
@@ -91,6 +93,8 @@ impl fmt::Debug for Incoming {
 pub(super) struct PendingTable {
     pending: BTreeMap<u64, Pending>,
     next_id: u64,
+    /// How many of them proved their address.
+    proven: usize,
 }
 
 /// What is kept of one attempt.
@@ -99,6 +103,7 @@ pub(super) struct Pending {
     pub(super) dcid: ConnectionId,
     pub(super) datagrams: Vec<(DatagramMeta, BytesMut)>,
     remote: SocketAddr,
+    validated: bool,
     bytes: usize,
     since: Instant,
     alive: Arc<()>,
@@ -110,12 +115,18 @@ impl PendingTable {
         self.pending.len()
     }
 
+    /// Those of clients that proved their address.
+    pub(super) fn proven(&self) -> usize {
+        self.proven
+    }
+
     /// A new attempt of `first_bytes`: its number, and what keeps it alive.
     pub(super) fn insert(
         &mut self,
         now: Instant,
         dcid: ConnectionId,
         remote: SocketAddr,
+        validated: bool,
         first_bytes: usize,
     ) -> (u64, Arc<()>) {
         let id = self.next_id;
@@ -125,11 +136,13 @@ impl PendingTable {
             dcid,
             datagrams: Vec::new(),
             remote,
+            validated,
             bytes: first_bytes,
             since: now,
             alive: Arc::clone(&alive),
         };
         self.pending.insert(id, pending);
+        self.proven += usize::from(validated);
         (id, alive)
     }
 
@@ -162,7 +175,9 @@ impl PendingTable {
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<Pending> {
-        self.pending.remove(&id)
+        let removed = self.pending.remove(&id)?;
+        self.proven = self.proven.saturating_sub(usize::from(removed.validated));
+        Some(removed)
     }
 
     /// Takes out one attempt that nobody will decide about any more, if there is one among the
@@ -171,6 +186,6 @@ impl PendingTable {
         let (&id, _) = self.pending.iter().take(8).find(|(_, pending)| {
             Arc::strong_count(&pending.alive) <= 1 || now.saturating_since(pending.since) > MAX_AGE
         })?;
-        self.pending.remove(&id).map(|pending| (id, pending))
+        self.remove(id).map(|pending| (id, pending))
     }
 }

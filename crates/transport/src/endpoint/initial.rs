@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 
 use super::{
-    DatagramMeta, Endpoint, Incoming, TokenError, TokenFault, ValidToken, demux::Verdict,
-    routes::Route, stateless,
+    DatagramMeta, Endpoint, Incoming, TokenError, TokenFault, TokenUse, ValidToken, demux::Verdict,
+    routes::Route, stateless, used_tokens::TokenName,
 };
 use crate::{
     config::ServerConfig,
@@ -43,6 +43,7 @@ pub(super) struct Initial {
 pub(super) struct AddressProof {
     original_dcid: ConnectionId,
     retry_scid: Option<ConnectionId>,
+    retry_token: Option<TokenName>,
     validated: bool,
 }
 
@@ -91,7 +92,12 @@ impl Endpoint {
                 DropReason::DecryptionFailure,
             );
         }
-        let address = match self.check_token(now, meta, token, &dcid, &server) {
+        let token_use = TokenUse {
+            remote: meta.four_tuple.remote,
+            dcid,
+            version,
+        };
+        let address = match self.check_token(now, token, &token_use, &server) {
             Ok(proof) => proof,
             Err(_) => {
                 let code = Code::INVALID_TOKEN;
@@ -99,14 +105,18 @@ impl Endpoint {
             }
         };
         self.discard_stale(now);
-        if self.table.len() + self.pending.len() >= server.max_connections {
+        if self.table.proven() + self.pending.proven() >= server.max_connections {
             self.observer.emit(now, || Event::Abuse {
                 kind: Abuse::TooManyConnections,
             });
             let code = Code::CONNECTION_REFUSED;
             return self.close_initial(now, meta, &initial, &keys, code, "server is full", out);
         }
-        if self.table.incoming() + self.pending.len() >= server.max_incoming {
+        let crowded = self.table.incoming() + self.pending.len() >= server.max_incoming;
+        // Those whose address may be forged must not turn others away: they only make newcomers
+        // prove theirs.
+        let full = self.table.len() + self.pending.len() >= server.max_connections;
+        if crowded || full {
             self.observer.emit(now, || Event::Abuse {
                 kind: Abuse::HandshakeFlood,
             });
@@ -115,7 +125,7 @@ impl Endpoint {
                 return self.respond(now, meta, PacketKind::Retry, len);
             }
             // Even where every client must do a Retry, one that did has a place to wait.
-            if self.pending.len() >= server.max_incoming.max(1) {
+            if crowded && self.pending.len() >= server.max_incoming.max(1) {
                 return Verdict::Dropped(DropReason::Overload);
             }
         }
@@ -127,41 +137,48 @@ impl Endpoint {
     fn check_token(
         &mut self,
         now: Instant,
-        meta: &DatagramMeta,
         token: &[u8],
-        dcid: &ConnectionId,
+        token_use: &TokenUse,
         server: &ServerConfig,
     ) -> Result<AddressProof, TokenError> {
         let unproven = AddressProof {
-            original_dcid: *dcid,
+            original_dcid: token_use.dcid,
             retry_scid: None,
+            retry_token: None,
             validated: false,
         };
         if token.is_empty() {
             return Ok(unproven);
         }
-        let remote = meta.four_tuple.remote;
         let opened = self
             .sealer
-            .open(now, token, remote, dcid, server)
+            .open(now, token, token_use, server)
             .and_then(|token| {
-                if let ValidToken::Validation { id, issued } = token
-                    && !self.replay.first_use(id, issued)
-                {
-                    return Err(TokenError {
-                        was_retry: false,
-                        fault: TokenFault::Replayed,
-                    });
+                let (was_retry, replayed) = match token {
+                    ValidToken::Retry { id, issued, .. } => {
+                        (true, self.answered.contains(&(issued, id)))
+                    }
+                    ValidToken::Validation { id, issued } => {
+                        (false, !self.used_tokens.first_use(id, issued))
+                    }
+                };
+                let fault = TokenFault::Replayed;
+                if replayed {
+                    Err(TokenError { was_retry, fault })
+                } else {
+                    Ok(token)
                 }
-                Ok(token)
             });
         match opened {
             Ok(ValidToken::Retry {
                 original_dcid,
                 retry_scid,
+                id,
+                issued,
             }) => Ok(AddressProof {
                 original_dcid,
                 retry_scid: Some(retry_scid),
+                retry_token: Some((issued, id)),
                 validated: true,
             }),
             Ok(ValidToken::Validation { .. }) => Ok(AddressProof {
@@ -218,10 +235,12 @@ impl Endpoint {
     ) -> usize {
         let rng = &mut self.rng;
         let retry_scid = self.cids.for_retry(rng);
-        let remote = meta.four_tuple.remote;
-        let token = self
-            .sealer
-            .seal_retry(now, remote, original_dcid, &retry_scid, rng);
+        let token_use = TokenUse {
+            remote: meta.four_tuple.remote,
+            dcid: retry_scid,
+            version,
+        };
+        let token = self.sealer.seal_retry(now, &token_use, original_dcid, rng);
         stateless::retry(
             out,
             version,
@@ -248,9 +267,11 @@ impl Endpoint {
             ..
         } = initial;
         let remote = meta.four_tuple.remote;
-        let (id, alive) = self.pending.insert(now, dcid, remote, data.len());
-        self.routes.insert_initial(dcid, Route::Incoming(id));
         let (four_tuple, validated) = (meta.four_tuple, address.validated);
+        let (id, alive) = self
+            .pending
+            .insert(now, dcid, remote, validated, data.len());
+        self.routes.insert_initial(dcid, Route::Incoming(id));
         self.observer.emit(now, || Event::IncomingConnection {
             four_tuple,
             dcid,
@@ -267,6 +288,7 @@ impl Endpoint {
             scid,
             original_dcid: address.original_dcid,
             retry_scid: address.retry_scid,
+            retry_token: address.retry_token,
             validated,
         }
     }

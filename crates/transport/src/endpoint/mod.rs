@@ -26,6 +26,7 @@ mod store;
 mod table;
 mod tokens;
 mod types;
+mod used_tokens;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,8 @@ pub use self::{
     demux::Endpoint,
     incoming::Incoming,
     store::{MemoryTokenStore, TokenStore},
-    tokens::{TokenError, TokenFault, TokenSealer, ValidToken},
+    tokens::{TokenError, TokenFault, TokenSealer, TokenUse, ValidToken},
     types::{AcceptError, ConnectError, ConnectionHandle, DatagramEvent, DatagramMeta, Transmit},
+    used_tokens::UsedTokens,
 };
 pub use crate::connection::{ConnectionEvent, EndpointEvent};

@@ -8,21 +8,25 @@ use std::{
 
 use bytes::Bytes;
 
+use crate::wire::Version;
+
 /// Keeps NEW_TOKEN tokens between connections.
 ///
-/// A token is handed out once, so that an observer cannot link two connections by it.
+/// A token is handed out once, so that an observer cannot link two connections by it, and only to
+/// a connection of the QUIC version that it was given out in. RFC 9369 s5.
 pub trait TokenStore: fmt::Debug + Send + Sync {
-    /// `server_name` gave us `token`.
-    fn insert(&self, server_name: &str, token: Bytes);
-    /// A token for a new connection to `server_name`; the store forgets it.
-    fn take(&self, server_name: &str) -> Option<Bytes>;
+    /// `server_name` gave us `token` on a connection that had come to use `version`.
+    fn insert(&self, server_name: &str, version: Version, token: Bytes);
+    /// A token for a new connection to `server_name` that starts in `version`; the store forgets
+    /// it.
+    fn take(&self, server_name: &str, version: Version) -> Option<Bytes>;
 }
 
 /// Longest token kept; longer ones would crowd out the ClientHello.
 const MAX_TOKEN_BYTES: usize = 512;
 
 /// A [`TokenStore`] in memory. When full, the server that gave its newest token first is
-/// forgotten.
+/// forgotten. A server that gives tokens in two versions counts as two.
 ///
 /// Memory: at most `max_servers * tokens_per_server * 512` bytes and the names.
 #[derive(Debug)]
@@ -34,11 +38,13 @@ pub struct MemoryTokenStore {
 
 #[derive(Debug, Default)]
 struct State {
-    servers: BTreeMap<String, Entry>,
+    servers: BTreeMap<ServerKey, Entry>,
     /// Servers by age of their newest token.
-    ages: BTreeMap<u64, String>,
+    ages: BTreeMap<u64, ServerKey>,
     next_age: u64,
 }
+
+type ServerKey = (Version, String);
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -65,7 +71,7 @@ impl Default for MemoryTokenStore {
 }
 
 impl TokenStore for MemoryTokenStore {
-    fn insert(&self, server_name: &str, token: Bytes) {
+    fn insert(&self, server_name: &str, version: Version, token: Bytes) {
         if token.is_empty() || token.len() > MAX_TOKEN_BYTES {
             return;
         }
@@ -73,7 +79,8 @@ impl TokenStore for MemoryTokenStore {
         let state = &mut *guard;
         let age = state.next_age;
         state.next_age += 1;
-        if let Some(entry) = state.servers.get_mut(server_name) {
+        let key = (version, server_name.to_owned());
+        if let Some(entry) = state.servers.get_mut(&key) {
             state.ages.remove(&entry.age);
             entry.age = age;
             entry.tokens.push_back(token);
@@ -90,21 +97,22 @@ impl TokenStore for MemoryTokenStore {
                 age,
                 tokens: VecDeque::from([token]),
             };
-            state.servers.insert(server_name.to_owned(), entry);
+            state.servers.insert(key.clone(), entry);
         }
-        state.ages.insert(age, server_name.to_owned());
+        state.ages.insert(age, key);
     }
 
-    fn take(&self, server_name: &str) -> Option<Bytes> {
+    fn take(&self, server_name: &str, version: Version) -> Option<Bytes> {
+        let key = (version, server_name.to_owned());
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
-        let entry = state.servers.get_mut(server_name)?;
+        let entry = state.servers.get_mut(&key)?;
         // The newest is the one least likely to have expired.
         let token = entry.tokens.pop_back();
         if entry.tokens.is_empty() {
             let age = entry.age;
             state.ages.remove(&age);
-            state.servers.remove(server_name);
+            state.servers.remove(&key);
         }
         token
     }

@@ -13,6 +13,8 @@ pub(super) const MAX_IDS_PER_CONNECTION: usize = 512;
 /// Retired IDs that still lead to their connection, so that packets overtaken by their
 /// retirement are not answered by a stateless reset.
 const RETIRED_KEPT: usize = 4;
+/// Addresses of one peer: where the connection began, and two preferred ones.
+const MAX_ADDRESSES: usize = 3;
 /// Reset tokens of the peer kept per connection; the oldest make room.
 const RESET_TOKENS_KEPT: usize = 8;
 
@@ -21,10 +23,12 @@ const RESET_TOKENS_KEPT: usize = 8;
 pub(super) struct Entry {
     /// Where the client's first Initial (after a Retry: the next) went; servers only.
     initial_dcid: Option<ConnectionId>,
-    /// The peer's address, where our IDs are empty.
-    pub(super) address: Option<SocketAddr>,
+    /// The peer's addresses, where our IDs are empty.
+    addresses: Vec<SocketAddr>,
     /// Whether the handshake is still going on with a client.
     counts_as_incoming: bool,
+    /// Whether a token proved that client's address.
+    validated: bool,
     ids: Vec<IssuedId>,
     retired: VecDeque<ConnectionId>,
     resets: VecDeque<(SocketAddr, ResetToken)>,
@@ -38,13 +42,20 @@ struct IssuedId {
 }
 
 impl Entry {
-    /// A client's connection that begins; `dcid` is where its first Initial went.
-    pub(super) fn incoming(dcid: ConnectionId) -> Self {
+    /// A client's connection that begins; `dcid` is where its first Initial went, `validated`
+    /// whether a token proves its address.
+    pub(super) fn incoming(dcid: ConnectionId, validated: bool) -> Self {
         Self {
             initial_dcid: Some(dcid),
             counts_as_incoming: true,
+            validated,
             ..Self::default()
         }
+    }
+
+    /// Whether its peer may be nobody: the address may be forged.
+    fn is_unproven(&self) -> bool {
+        self.counts_as_incoming && !self.validated
     }
 
     /// How many more IDs it may be given.
@@ -109,6 +120,21 @@ impl Entry {
         routes.insert_reset(remote, token, handle);
     }
 
+    /// Where the peer sends from. False if another connection talks to it, or there are too many.
+    pub(super) fn add_address(
+        &mut self,
+        remote: SocketAddr,
+        handle: ConnectionHandle,
+        routes: &mut Routes,
+    ) -> bool {
+        let room = self.addresses.len() < MAX_ADDRESSES;
+        let added = room && routes.insert_address(remote, handle);
+        if added {
+            self.addresses.push(remote);
+        }
+        added
+    }
+
     /// Takes every route of this connection out of the tables.
     fn remove_routes(&self, handle: ConnectionHandle, routes: &mut Routes) {
         for cid in self.ids.iter().map(|id| &id.cid).chain(&self.retired) {
@@ -120,7 +146,7 @@ impl Entry {
         if let Some(dcid) = &self.initial_dcid {
             routes.remove_initial(dcid, super::routes::Route::Connection(handle));
         }
-        if let Some(remote) = &self.address {
+        for remote in &self.addresses {
             routes.remove_address(remote, handle);
         }
     }
@@ -135,6 +161,7 @@ pub(super) struct Table {
     free: VecDeque<usize>,
     live: usize,
     incoming: usize,
+    unproven: usize,
 }
 
 impl Table {
@@ -148,9 +175,16 @@ impl Table {
         self.incoming
     }
 
+    /// Connections whose peer is known to be where it says: all but those of clients that may not
+    /// exist.
+    pub(super) fn proven(&self) -> usize {
+        self.live.saturating_sub(self.unproven)
+    }
+
     pub(super) fn insert(&mut self, entry: Entry) -> ConnectionHandle {
         self.live += 1;
         self.incoming += usize::from(entry.counts_as_incoming);
+        self.unproven += usize::from(entry.is_unproven());
         // Let some slots rest before they are used again.
         if self.free.len() > 16
             && let Some(index) = self.free.pop_front()
@@ -169,10 +203,13 @@ impl Table {
 
     /// The handshake is over: one incoming connection less, once.
     pub(super) fn handshake_over(&mut self, handle: ConnectionHandle) {
-        if let Some(entry) = self.get_mut(handle)
-            && std::mem::take(&mut entry.counts_as_incoming)
-        {
+        let Some(entry) = self.get_mut(handle) else {
+            return;
+        };
+        let unproven = entry.is_unproven();
+        if std::mem::take(&mut entry.counts_as_incoming) {
             self.incoming = self.incoming.saturating_sub(1);
+            self.unproven = self.unproven.saturating_sub(usize::from(unproven));
         }
     }
 

@@ -5,12 +5,12 @@
 //! ```text
 //! kind[1] nonce[12] ciphertext tag[16]        kind is authenticated
 //!
-//! plaintext of a Retry token:       issued[8] ip[16] port[2] odcid_len[1] odcid[20] scid_len[1] scid[20]
-//! plaintext of a NEW_TOKEN token:   issued[8] ip[16]
+//! both plaintexts start with:   issued[8] version[4] ip[16]
+//! and a Retry token's goes on:  port[2] odcid_len[1] odcid[20] scid_len[1] scid[20]
 //! ```
 //!
-//! `issued` is nanoseconds of [`Instant`], `ip` is IPv6 or an IPv4-mapped address. Tokens that
-//! shall outlive the process need a fixed key ([`crate::config::EndpointConfig::token_key`]) and
+//! `issued` is nanoseconds of [`Instant`], `ip` is IPv6 or an IPv4-mapped address. A token counts
+//! in the QUIC version of the connection it came from alone (RFC 9369 s5). Tokens that shall outlive the process need a fixed key ([`crate::config::EndpointConfig::token_key`]) and
 //! an `Instant` whose origin does not move, such as the Unix epoch.
 
 use std::{
@@ -28,7 +28,7 @@ use crate::{
     config::ServerConfig,
     rng::Rng,
     time::Instant,
-    wire::{ConnectionId, Reader, Writer},
+    wire::{ConnectionId, Reader, Version, Writer},
 };
 
 const KIND_RETRY: u8 = 0x52;
@@ -36,14 +36,25 @@ const KIND_VALIDATION: u8 = 0x4e;
 const NONCE_LEN: usize = 12;
 const TAG_LEN: usize = 16;
 const MAX_CID_LEN: usize = 20;
-const RETRY_PLAIN_LEN: usize = 8 + 16 + 2 + 2 * (1 + MAX_CID_LEN);
-const VALIDATION_PLAIN_LEN: usize = 8 + 16;
+const VALIDATION_PLAIN_LEN: usize = 8 + 4 + 16;
+const RETRY_PLAIN_LEN: usize = VALIDATION_PLAIN_LEN + 2 + 2 * (1 + MAX_CID_LEN);
 /// Clocks of two shards may disagree by this much.
 const CLOCK_SKEW: Duration = Duration::from_secs(5);
 
 /// Seals and opens tokens with one key.
 pub struct TokenSealer {
     key: Option<LessSafeKey>,
+}
+
+/// The Initial packet that carries a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenUse {
+    /// Where it comes from.
+    pub remote: SocketAddr,
+    /// Its destination connection ID.
+    pub dcid: ConnectionId,
+    /// Its version.
+    pub version: Version,
 }
 
 /// What a good token proves.
@@ -56,6 +67,10 @@ pub enum ValidToken {
         original_dcid: ConnectionId,
         /// The source connection ID of our Retry.
         retry_scid: ConnectionId,
+        /// Names the token; it should not open a second connection.
+        id: u64,
+        /// When it was given out.
+        issued: Instant,
     },
     /// The client was at this IP address before.
     Validation {
@@ -93,6 +108,9 @@ pub enum TokenFault {
     /// Not sent to the connection ID that the Retry told.
     #[error("used with another connection ID")]
     WrongConnectionId,
+    /// Given out on a connection of another QUIC version.
+    #[error("of another QUIC version")]
+    WrongVersion,
     /// Used before.
     #[error("already used")]
     Replayed,
@@ -115,37 +133,46 @@ impl TokenSealer {
         }
     }
 
-    /// A token for a Retry packet to `remote`.
+    /// A token for a Retry packet. It counts in `next`, the Initial that answers the Retry, whose
+    /// destination is therefore the Retry's source connection ID.
     pub fn seal_retry(
         &self,
         now: Instant,
-        remote: SocketAddr,
+        next: &TokenUse,
         original_dcid: &ConnectionId,
-        retry_scid: &ConnectionId,
         rng: &mut Rng,
     ) -> Vec<u8> {
         let mut plain = [0; RETRY_PLAIN_LEN];
         let mut w = Writer::new(&mut plain);
         w.u64(now.as_nanos());
-        w.bytes(&ip_bytes(remote.ip()));
-        w.u16(remote.port());
+        w.u32(next.version.0);
+        w.bytes(&ip_bytes(next.remote.ip()));
+        w.u16(next.remote.port());
         write_cid(&mut w, original_dcid);
-        write_cid(&mut w, retry_scid);
+        write_cid(&mut w, &next.dcid);
         debug_assert!(!w.overflowed());
         self.seal(KIND_RETRY, &plain, rng)
     }
 
-    /// A token for a NEW_TOKEN frame to a client at `remote`.
-    pub fn seal_validation(&self, now: Instant, remote: IpAddr, rng: &mut Rng) -> Vec<u8> {
+    /// A token for a NEW_TOKEN frame to a client at `remote`, on a connection of `version` (the
+    /// negotiated one).
+    pub fn seal_validation(
+        &self,
+        now: Instant,
+        remote: IpAddr,
+        version: Version,
+        rng: &mut Rng,
+    ) -> Vec<u8> {
         let mut plain = [0; VALIDATION_PLAIN_LEN];
         let mut w = Writer::new(&mut plain);
         w.u64(now.as_nanos());
+        w.u32(version.0);
         w.bytes(&ip_bytes(remote));
         debug_assert!(!w.overflowed());
         self.seal(KIND_VALIDATION, &plain, rng)
     }
 
-    /// What `token` proves, in an Initial that came from `remote` and was sent to `dcid`.
+    /// What `token` proves in an Initial with the properties of `here`.
     ///
     /// Whether a NEW_TOKEN token was used before is for the caller to find out.
     ///
@@ -155,8 +182,7 @@ impl TokenSealer {
         &self,
         now: Instant,
         token: &[u8],
-        remote: SocketAddr,
-        dcid: &ConnectionId,
+        here: &TokenUse,
         config: &ServerConfig,
     ) -> Result<ValidToken, TokenError> {
         let kind = token.first().copied().unwrap_or(0);
@@ -172,7 +198,10 @@ impl TokenSealer {
         if fields.issued > now + CLOCK_SKEW || now.saturating_since(fields.issued) > lifetime {
             return Err(fail(TokenFault::Expired));
         }
-        if fields.ip != ip_bytes(remote.ip()) {
+        if fields.version != here.version {
+            return Err(fail(TokenFault::WrongVersion));
+        }
+        if fields.ip != ip_bytes(here.remote.ip()) {
             return Err(fail(TokenFault::WrongAddress));
         }
         let Some(retry) = fields.retry else {
@@ -181,15 +210,17 @@ impl TokenSealer {
                 issued: fields.issued,
             });
         };
-        if retry.port != remote.port() {
+        if retry.port != here.remote.port() {
             return Err(fail(TokenFault::WrongAddress));
         }
-        if retry.scid != *dcid {
+        if retry.scid != here.dcid {
             return Err(fail(TokenFault::WrongConnectionId));
         }
         Ok(ValidToken::Retry {
             original_dcid: retry.original_dcid,
             retry_scid: retry.scid,
+            id,
+            issued: fields.issued,
         })
     }
 
@@ -245,6 +276,7 @@ impl fmt::Debug for TokenSealer {
 /// A token's plaintext.
 struct Fields {
     issued: Instant,
+    version: Version,
     ip: [u8; 16],
     retry: Option<RetryFields>,
 }
@@ -259,6 +291,7 @@ impl Fields {
     fn read(plain: &[u8], retry: bool) -> Option<Self> {
         let mut r = Reader::new(plain);
         let issued = Instant::from_nanos(r.u64().ok()?);
+        let version = Version(r.u32().ok()?);
         let ip = r.array().ok()?;
         let retry = if retry {
             let port = r.u16().ok()?;
@@ -272,7 +305,12 @@ impl Fields {
         } else {
             None
         };
-        Some(Self { issued, ip, retry })
+        Some(Self {
+            issued,
+            version,
+            ip,
+            retry,
+        })
     }
 }
 

@@ -305,9 +305,17 @@ fn transfer(wire: &mut Wire, len: usize) -> StreamId {
     id
 }
 
+/// Both ends accept a path 3.
+fn with_paths() -> Wire {
+    Wire::established(TransportConfig {
+        initial_max_path_id: Some(THIRD.0),
+        ..TransportConfig::default()
+    })
+}
+
 #[test]
 fn third_path_carries_data() {
-    let mut wire = Wire::established(TransportConfig::default());
+    let mut wire = with_paths();
     wire.open_third_path();
     let sent_on_zero = wire
         .server()
@@ -338,7 +346,7 @@ fn third_path_carries_data() {
 
 #[test]
 fn third_path_recovers_losses() {
-    let mut wire = Wire::established(TransportConfig::default());
+    let mut wire = with_paths();
     wire.open_third_path();
     wire.drop_third = |index| index % 10 == 3;
     transfer(&mut wire, 300_000);
@@ -354,7 +362,7 @@ fn third_path_recovers_losses() {
 
 #[test]
 fn third_path_carries_the_close() {
-    let mut wire = Wire::established(TransportConfig::default());
+    let mut wire = with_paths();
     wire.open_third_path();
     let now = wire.now;
     wire.server().close(now, 77, Bytes::from_static(b"enough"));

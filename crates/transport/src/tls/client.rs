@@ -101,4 +101,8 @@ impl ClientSessionFactory for RustlsClient {
             tickets,
         )))
     }
+
+    fn resumable_version(&self, server_name: &str, versions: &[Version]) -> Option<Version> {
+        self.tickets.as_ref()?.newest_version(server_name, versions)
+    }
 }

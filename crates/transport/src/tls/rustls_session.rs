@@ -169,6 +169,15 @@ impl Session for RustlsSession {
                 "CRYPTO data at the wrong level",
             ));
         }
+        if level == Level::OneRtt
+            && let SideState::Client {
+                tickets: Some(tickets),
+                ..
+            } = &self.side
+        {
+            // For the tickets that may be among the data.
+            tickets.use_alpn(self.connection.alpn_protocol());
+        }
         self.connection
             .read_hs(data)
             .map_err(|error| transport_error(&error, self.connection.alert()))
@@ -240,6 +249,17 @@ impl Session for RustlsSession {
         match &self.side {
             SideState::Client { remembered, .. } => remembered.clone(),
             SideState::Server { .. } => None,
+        }
+    }
+
+    fn early_data_alpn(&self) -> Option<Vec<u8>> {
+        match &self.side {
+            SideState::Client {
+                tickets: Some(tickets),
+                remembered: Some(_),
+                ..
+            } => tickets.resumed_alpn(),
+            _ => None,
         }
     }
 

@@ -61,6 +61,11 @@ pub trait Session: fmt::Debug + Send {
     /// data. RFC 9000 s7.4.1.
     fn remembered_parameters(&self) -> Option<Vec<u8>>;
 
+    /// The application protocol of the resumed session, which this client's early data speaks.
+    fn early_data_alpn(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Fills `out` with keying material of this connection (RFC 5705, RFC 8446 s7.5).
     ///
     /// # Errors
@@ -118,6 +123,14 @@ pub trait ClientSessionFactory: fmt::Debug + Send + Sync {
         server_name: &str,
         params: Vec<u8>,
     ) -> Result<Box<dyn Session>, StartError>;
+
+    /// The version that the newest session with `server_name` ended up in, among those in
+    /// `versions`, if it can be resumed. A session, and its early data, can be resumed by a
+    /// connection that starts in that version only. RFC 9369 s5.
+    fn resumable_version(&self, server_name: &str, versions: &[Version]) -> Option<Version> {
+        let _ = (server_name, versions);
+        None
+    }
 
     /// Keys of the Initial level. `dcid` is the Destination Connection ID of the client's first
     /// Initial packet (after a Retry: the Retry's Source Connection ID). RFC 9001 s5.2.

@@ -270,13 +270,22 @@ struct ClientServers {
     /// Insertion number to key, oldest first.
     by_age: BTreeMap<u64, ServerKey>,
     next_number: u64,
+    tickets_given: u64,
 }
 
 #[derive(Default)]
 struct ServerMemory {
     /// Oldest first.
-    tickets: VecDeque<Tls13ClientSessionValue>,
+    tickets: VecDeque<ClientTicket>,
+    /// Tells which of two servers gave its newest ticket later.
+    newest: u64,
     group: Option<NamedGroup>,
+}
+
+struct ClientTicket {
+    value: Tls13ClientSessionValue,
+    /// The application protocol of the session.
+    alpn: Option<Arc<[u8]>>,
 }
 
 impl ClientTicketStore {
@@ -305,13 +314,34 @@ impl ClientTicketStore {
         self.len() == 0
     }
 
-    fn edit(&self, key: ServerKey, edit: impl FnOnce(&mut ServerMemory)) {
+    /// The version of the newest ticket of `server_name`, among `versions`.
+    pub(super) fn newest_version(
+        &self,
+        server_name: &str,
+        versions: &[Version],
+    ) -> Option<Version> {
+        // As rustls writes names.
+        let name = ServerName::try_from(server_name).ok()?;
+        let servers = lock(&self.servers);
+        let of = |version: &Version| {
+            let server = servers.by_key.get(&ClientScope::key(*version, &name))?;
+            (!server.tickets.is_empty()).then_some((server.newest, *version))
+        };
+        versions
+            .iter()
+            .filter_map(of)
+            .max()
+            .map(|(_, version)| version)
+    }
+
+    fn edit(&self, key: ServerKey, edit: impl FnOnce(&mut ServerMemory, &mut u64)) {
         if self.max_servers == 0 {
             return;
         }
-        let mut servers = lock(&self.servers);
+        let mut guard = lock(&self.servers);
+        let servers = &mut *guard;
         if let Some(server) = servers.by_key.get_mut(&key) {
-            return edit(server);
+            return edit(server, &mut servers.tickets_given);
         }
         while servers.by_key.len() >= self.max_servers {
             let Some((_, oldest)) = servers.by_age.pop_first() else {
@@ -322,7 +352,8 @@ impl ClientTicketStore {
         let number = servers.next_number;
         servers.next_number += 1;
         servers.by_age.insert(number, key.clone());
-        edit(servers.by_key.entry(key).or_default());
+        let server = servers.by_key.entry(key).or_default();
+        edit(server, &mut servers.tickets_given);
     }
 }
 
@@ -345,6 +376,16 @@ impl fmt::Debug for ClientTicketStore {
 pub(super) struct ClientScope {
     store: Arc<ClientTicketStore>,
     scope: VersionScope,
+    alpn: Mutex<ClientAlpn>,
+}
+
+/// Application protocols by the session they belong to.
+#[derive(Default)]
+struct ClientAlpn {
+    /// This one, once known.
+    negotiated: Option<Arc<[u8]>>,
+    /// The one that this one resumes.
+    resumed: Option<Arc<[u8]>>,
 }
 
 impl ClientScope {
@@ -353,11 +394,25 @@ impl ClientScope {
         Self {
             store,
             scope: VersionScope::new(version),
+            alpn: Mutex::default(),
         }
     }
 
     pub(super) fn use_version(&self, version: Version) {
         self.scope.set_issued(version);
+    }
+
+    /// The tickets of this session belong to this application protocol.
+    pub(super) fn use_alpn(&self, alpn: Option<&[u8]>) {
+        let negotiated = &mut lock(&self.alpn).negotiated;
+        if negotiated.as_deref() != alpn {
+            *negotiated = alpn.map(Arc::from);
+        }
+    }
+
+    /// The application protocol of the session that was resumed, if one was and it had one.
+    pub(super) fn resumed_alpn(&self) -> Option<Vec<u8>> {
+        lock(&self.alpn).resumed.as_deref().map(<[u8]>::to_vec)
     }
 
     fn key(version: Version, server_name: &ServerName<'_>) -> ServerKey {
@@ -376,7 +431,7 @@ impl fmt::Debug for ClientScope {
 impl ClientSessionStore for ClientScope {
     fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
         let key = Self::key(self.scope.started, &server_name);
-        self.store.edit(key, |server| server.group = Some(group));
+        self.store.edit(key, |server, _| server.group = Some(group));
     }
 
     fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
@@ -398,13 +453,18 @@ impl ClientSessionStore for ClientScope {
         server_name: ServerName<'static>,
         value: Tls13ClientSessionValue,
     ) {
-        self.store
-            .edit(Self::key(self.scope.issued(), &server_name), |server| {
+        let alpn = lock(&self.alpn).negotiated.clone();
+        self.store.edit(
+            Self::key(self.scope.issued(), &server_name),
+            |server, given| {
+                *given += 1;
+                server.newest = *given;
                 if server.tickets.len() >= ClientTicketStore::TICKETS_PER_SERVER {
                     server.tickets.pop_front();
                 }
-                server.tickets.push_back(value);
-            });
+                server.tickets.push_back(ClientTicket { value, alpn });
+            },
+        );
     }
 
     fn take_tls13_ticket(
@@ -413,10 +473,12 @@ impl ClientSessionStore for ClientScope {
     ) -> Option<Tls13ClientSessionValue> {
         let key = Self::key(self.scope.started, server_name);
         // The newest first: its early-data age check is the likeliest to hold.
-        lock(&self.store.servers)
+        let ticket = lock(&self.store.servers)
             .by_key
             .get_mut(&key)?
             .tickets
-            .pop_back()
+            .pop_back()?;
+        lock(&self.alpn).resumed = ticket.alpn;
+        Some(ticket.value)
     }
 }

@@ -35,6 +35,7 @@ pub(crate) mod end {
     pub(crate) const NO_ACK_FREQUENCY: u16 = 1 << 3;
     pub(crate) const TIMESTAMPS: u16 = 1 << 4;
     pub(crate) const NO_DATAGRAMS: u16 = 1 << 5;
+    /// Means nothing as long as connections have one path.
     pub(crate) const MULTIPATH: u16 = 1 << 6;
     pub(crate) const NO_PACING: u16 = 1 << 7;
     pub(crate) const NO_MTU_DISCOVERY: u16 = 1 << 8;
@@ -169,7 +170,6 @@ impl Setup {
         if has(end::NO_DATAGRAMS) {
             config.datagram_receive_buffer_bytes = 0;
         }
-        config.initial_max_path_id = has(end::MULTIPATH).then_some(2);
         config.pacing = !has(end::NO_PACING);
         config.mtu.discovery = !has(end::NO_MTU_DISCOVERY);
         config.ecn = !has(end::NO_ECN);
@@ -331,9 +331,9 @@ fn alpn(bits: u16) -> &'static [u8] {
 struct OneToken(Bytes);
 
 impl TokenStore for OneToken {
-    fn insert(&self, _: &str, _: Bytes) {}
+    fn insert(&self, _: &str, _: Version, _: Bytes) {}
 
-    fn take(&self, _: &str) -> Option<Bytes> {
+    fn take(&self, _: &str, _: Version) -> Option<Bytes> {
         Some(self.0.clone())
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     endpoint::{DatagramEvent, EndpointEvent, MemoryTokenStore, TokenStore},
     error::Code,
     observe::{Abuse, DropReason},
+    wire::{Header, Version, parse_header},
 };
 
 #[test]
@@ -84,7 +85,11 @@ fn above_max_connections_clients_are_refused() {
     for n in 0..2 {
         let packet = InitialPacket::numbered(n).datagram();
         let incoming = server.incoming(client_address(n as u16), &packet);
-        kept.push(server.endpoint.accept(server.now, incoming, None).unwrap());
+        let (handle, connection) = server.endpoint.accept(server.now, incoming, None).unwrap();
+        server
+            .endpoint
+            .handle_connection_event(handle, EndpointEvent::HandshakeOver);
+        kept.push((handle, connection));
     }
     let third = InitialPacket::numbered(3);
     server.transmit(client_address(3), &third.datagram());
@@ -100,6 +105,64 @@ fn above_max_connections_clients_are_refused() {
         .endpoint
         .handle_connection_event(kept[0].0, EndpointEvent::Drained);
     let _welcome = server.incoming(client_address(3), &third.datagram());
+}
+
+/// Clients whose address may be forged make others prove theirs, and take nobody's place.
+#[test]
+fn half_open_connections_never_turn_clients_away() {
+    for (max_incoming, max_connections) in [(1_000, 50), (50, 50), (20, 50)] {
+        let mut server = Server::with(EndpointConfig::default(), |server| {
+            server.max_incoming = max_incoming;
+            server.max_connections = max_connections;
+        });
+        let mut half_open = Vec::new();
+        for n in 0..2_000 {
+            let packet = InitialPacket::numbered(n).datagram();
+            match server.receive(client_address(n as u16), &packet) {
+                DatagramEvent::Incoming(incoming) => {
+                    half_open.push(server.endpoint.accept(server.now, incoming, None).unwrap());
+                }
+                DatagramEvent::Transmit(_) => {
+                    read_retry(&server.answer, &InitialPacket::numbered(n).dcid);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(half_open.len(), max_incoming.min(max_connections));
+        // As many as there are places prove their address and are served.
+        let mut served = 0;
+        for n in 2_000..3_000 {
+            let (client, first) = (client_address(n as u16), InitialPacket::numbered(n));
+            server.transmit(client, &first.datagram());
+            let Ok(Header::Retry { .. }) = parse_header(&server.answer, 8) else {
+                break;
+            };
+            let (scid, token) = read_retry(&server.answer, &first.dcid);
+            let second = InitialPacket::with_token(scid, &token);
+            let incoming = server.incoming(client, &second.datagram());
+            let accepted = server.endpoint.accept(server.now, incoming, None);
+            let (handle, _) = accepted.unwrap();
+            server
+                .endpoint
+                .handle_connection_event(handle, EndpointEvent::HandshakeOver);
+            served += 1;
+        }
+        assert_eq!(served, max_connections);
+        // Then, and only then, it is full.
+        let late = InitialPacket::numbered(3_001);
+        server.transmit(client_address(1), &late.datagram());
+        assert_eq!(
+            read_close(&server.answer, &late.dcid),
+            Code::CONNECTION_REFUSED.0
+        );
+        // Places come free again when they end.
+        for (handle, _) in half_open {
+            server
+                .endpoint
+                .handle_connection_event(handle, EndpointEvent::Drained);
+        }
+        assert_eq!(server.endpoint.connections(), max_connections);
+    }
 }
 
 #[test]
@@ -146,24 +209,36 @@ fn thousands_of_connections_leave_nothing_behind() {
 
 #[test]
 fn a_token_store_keeps_few_tokens_of_few_servers() {
+    const V: Version = Version::V1;
     let store = MemoryTokenStore::new(3, 2);
-    assert_eq!(store.take("a"), None);
+    assert_eq!(store.take("a", V), None);
     for n in 0..5u8 {
-        store.insert("a", bytes::Bytes::from(vec![n]));
+        store.insert("a", V, bytes::Bytes::from(vec![n]));
     }
     for name in ["b", "c"] {
-        store.insert(name, bytes::Bytes::from_static(b"t"));
+        store.insert(name, V, bytes::Bytes::from_static(b"t"));
     }
     // Newest first, each once, two at most.
-    assert_eq!(store.take("a").as_deref(), Some(&[4][..]));
-    assert_eq!(store.take("a").as_deref(), Some(&[3][..]));
-    assert_eq!(store.take("a"), None);
+    assert_eq!(store.take("a", V).as_deref(), Some(&[4][..]));
+    assert_eq!(store.take("a", V).as_deref(), Some(&[3][..]));
+    assert_eq!(store.take("a", V), None);
     for n in 0..100 {
-        store.insert(&format!("host{n}"), bytes::Bytes::from_static(b"t"));
+        store.insert(&format!("host{n}"), V, bytes::Bytes::from_static(b"t"));
     }
-    assert_eq!(store.take("b"), None);
-    assert!((97..100).all(|n| store.take(&format!("host{n}")).is_some()));
-    store.insert("big", bytes::Bytes::from(vec![0; 100_000]));
-    store.insert("none", bytes::Bytes::new());
-    assert_eq!((store.take("big"), store.take("none")), (None, None));
+    assert_eq!(store.take("b", V), None);
+    assert!((97..100).all(|n| store.take(&format!("host{n}"), V).is_some()));
+    store.insert("big", V, bytes::Bytes::from(vec![0; 100_000]));
+    store.insert("none", V, bytes::Bytes::new());
+    assert_eq!((store.take("big", V), store.take("none", V)), (None, None));
+}
+
+/// RFC 9369 s5.
+#[test]
+fn a_token_store_tells_versions_apart() {
+    let store = MemoryTokenStore::new(2, 2);
+    store.insert("a", Version::V1, bytes::Bytes::from_static(b"1"));
+    assert_eq!(store.take("a", Version::V2), None);
+    store.insert("a", Version::V2, bytes::Bytes::from_static(b"2"));
+    assert_eq!(store.take("a", Version::V2).as_deref(), Some(&b"2"[..]));
+    assert_eq!(store.take("a", Version::V1).as_deref(), Some(&b"1"[..]));
 }

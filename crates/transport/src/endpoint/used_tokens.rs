@@ -1,0 +1,64 @@
+//! Which tokens were used already. RFC 9000 s8.1.4.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::replay::ReplayFilter;
+use crate::{rng::Rng, time::Instant};
+
+/// Which NEW_TOKEN tokens were used. Share one between all endpoints that share a token key: else a
+/// token counts once at each of them, and its holder chooses the endpoint by the connection ID it
+/// makes up.
+///
+/// Memory: none before the first token is used, then 288 KiB.
+#[derive(Debug)]
+pub struct UsedTokens(Mutex<ReplayFilter>);
+
+/// Tokens remembered as used, per generation of the filter.
+const REMEMBERED_TOKENS: usize = 14_000;
+
+impl UsedTokens {
+    /// Remembers nothing yet.
+    pub fn new(rng: &mut Rng) -> Self {
+        Self(Mutex::new(ReplayFilter::new(REMEMBERED_TOKENS, rng)))
+    }
+
+    /// Whether this is the token's first use; from now on it is used.
+    pub(super) fn first_use(&self, id: u64, issued: Instant) -> bool {
+        let mut filter = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        filter.first_use(id, issued)
+    }
+}
+
+/// When a token was given out, and its name.
+pub(super) type TokenName = (Instant, u64);
+
+/// Retry tokens that have opened a connection, as long as they are good.
+///
+/// An endpoint has its own: the connection ID that such a token is bound to leads there. While the
+/// connection lives, that ID leads to it; this is for the time after. A client that opens more than
+/// [`Self::REMEMBERED`] connections within the life of a token may use its oldest ones again.
+#[derive(Debug, Default)]
+pub(super) struct AnsweredRetries(BTreeSet<TokenName>);
+
+impl AnsweredRetries {
+    /// About 30 bytes each.
+    const REMEMBERED: usize = 4_096;
+
+    pub(super) fn contains(&self, token: &TokenName) -> bool {
+        self.0.contains(token)
+    }
+
+    /// `token` has opened a connection; tokens are good for `lifetime`.
+    pub(super) fn insert(&mut self, token: TokenName, lifetime: Duration) {
+        let (issued, _) = token;
+        let expired = |(oldest, _): &TokenName| issued.saturating_since(*oldest) > lifetime;
+        while self.0.len() >= Self::REMEMBERED || self.0.first().is_some_and(expired) {
+            self.0.pop_first();
+        }
+        self.0.insert(token);
+    }
+}
