@@ -93,13 +93,15 @@ impl Limits {
 
     /// The most a decoder with these limits allocates, in bytes, give or take its own fields.
     pub fn decoder_bytes(self) -> usize {
-        let (window, equations) = (
-            usize::from(self.window_symbols),
-            usize::from(self.equations),
-        );
+        let (window, ring) = (usize::from(self.window_symbols), self.ring_symbols());
         // One equation more is worked on than is kept.
-        let symbols = window * (self.buffer_bytes() + 80);
-        symbols + (equations + 1) * (self.buffer_bytes() + window + 80)
+        let equations = usize::from(self.equations) + 1;
+        (window + equations) * self.buffer_bytes() + equations * (ring + 80) + ring * 96
+    }
+
+    /// Places in the decoder's ring.
+    pub(crate) fn ring_symbols(self) -> usize {
+        usize::from(self.window_symbols).next_power_of_two()
     }
 
     /// Bytes allocated for one symbol.

@@ -109,7 +109,7 @@ pub struct Decoder {
     /// The window's first ID, and the ID after the last one heard of.
     base: u64,
     end: u64,
-    /// Symbol `id` stands at `id` modulo the length.
+    /// Symbol `id` stands at `id` modulo the length, a power of two.
     slots: Vec<Slot>,
     system: System,
     /// Rebuilt and not yet fetched.
@@ -125,7 +125,7 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder that has heard of no symbol.
     pub fn new(limits: Limits) -> Self {
-        let window = usize::from(limits.window_symbols);
+        let window = limits.ring_symbols();
         Self {
             limits,
             base: 0,
@@ -367,7 +367,7 @@ impl Decoder {
 
     /// Makes room for symbols below `end`.
     fn reach(&mut self, end: u64) {
-        self.slide(end.saturating_sub(self.slots.len() as u64));
+        self.slide(end.saturating_sub(u64::from(self.limits.window_symbols)));
         self.end = self.end.max(end);
     }
 
@@ -415,12 +415,12 @@ impl Decoder {
     /// The ID in the window that stands at `column`.
     fn id_at(&self, column: usize) -> u64 {
         let width = self.slots.len();
-        let ahead = (column + width - self.column(self.base)) % width.max(1);
+        let ahead = column.wrapping_sub(self.column(self.base)) & (width - 1);
         self.base + ahead as u64
     }
 }
 
-/// Where a ring of `width` places keeps symbol `id`.
+/// Where a ring of `width` places, a power of two, keeps symbol `id`.
 fn slot_of(id: u64, width: usize) -> usize {
-    (id % width.max(1) as u64) as usize
+    id as usize & (width - 1)
 }

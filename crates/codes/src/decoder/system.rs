@@ -190,8 +190,9 @@ impl System {
 
     /// Drops the equation of the oldest missing symbol.
     pub(super) fn drop_oldest(&mut self, origin: usize) -> Option<Buffer> {
-        let width = self.pivots.len();
-        let age = |e: &&Equation| (e.pivot + width - origin) % width.max(1);
+        // The width is a power of two.
+        let mask = self.pivots.len() - 1;
+        let age = |e: &&Equation| e.pivot.wrapping_sub(origin) & mask;
         let pivot = self.equations.iter().min_by_key(age)?.pivot;
         let equation = self.remove(pivot)?;
         Some(self.recycle(equation))
