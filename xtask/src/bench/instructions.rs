@@ -1,20 +1,52 @@
 //! Instructions per packet, counted by callgrind: the figure that noise does not move.
 
-use std::{path::Path, process::Command};
+use std::{collections::HashMap, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
 use super::{
-    program::{Program, Programs, number},
+    program::{Programs, number},
     report::{Section, Table},
 };
 use crate::tools;
 
-/// Two sizes: the difference leaves start-up, handshake and slow start out.
-const FEW_MB: u64 = 10;
-const MANY_MB: u64 = 60;
+/// A load, and what its instructions are divided by.
+struct Subject {
+    title: &'static str,
+    /// Two sizes: the difference leaves start-up, handshake and slow start out.
+    few: &'static [&'static str],
+    many: &'static [&'static str],
+    unit: &'static str,
+    /// The client's count of units.
+    count: &'static str,
+    ends: [(End, &'static str); 2],
+}
+
+const SUBJECTS: [Subject; 2] = [
+    Subject {
+        title: "Bulk, between a download of 10 MB and one of 60 MB",
+        few: &["bulk", "--mb", "10"],
+        many: &["bulk", "--mb", "60"],
+        unit: "packet",
+        count: "packets_received",
+        ends: [(End::Server, "sending"), (End::Client, "receiving")],
+    },
+    Subject {
+        title: "Requests, 100 at a time, between 1 s and 4 s of them",
+        few: &["requests", "--at-once", "100", "--seconds", "1"],
+        many: &["requests", "--at-once", "100", "--seconds", "4"],
+        unit: "request",
+        count: "count",
+        ends: [(End::Server, "answering"), (End::Client, "asking")],
+    },
+];
 /// Functions in the table.
-const TOP: usize = 25;
+const TOP: usize = 20;
+/// Where it is asked whether anybody observes the connection. Nobody does here, so that nothing
+/// else of this file runs.
+const OBSERVER_SOURCE: &str = "observe/sink.rs";
+/// What that may cost.
+const WANTED_OBSERVER_PERCENT: f64 = 0.5;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -25,7 +57,9 @@ enum End {
 /// What one profiled run gave.
 struct Profile {
     instructions: f64,
-    packets: f64,
+    /// Those of [`OBSERVER_SOURCE`].
+    observer: f64,
+    units: f64,
     /// Instructions by function.
     functions: Vec<(String, f64)>,
 }
@@ -35,65 +69,63 @@ pub(super) fn run(programs: &Programs) -> Result<Section> {
         bail!("no `valgrind` on the PATH (Debian: apt-get install valgrind)");
     }
     println!("\nInstructions");
-    let program = programs.ours();
     let mut text = String::from(
         "Ours only, by `valgrind --tool=callgrind`: user space, without the kernel; the CPU that \
          valgrind shows has AES-NI and AVX2 but no AVX-512, so that AES-GCM takes more \
-         instructions than outside. Per packet received by the client, between a download of \
-         10 MB and one of 60 MB.\n",
+         instructions than outside.\n",
     );
-    for end in [End::Server, End::Client] {
-        let few = profile(program, programs, end, FEW_MB)?;
-        let many = profile(program, programs, end, MANY_MB)?;
-        let packets = many.packets - few.packets;
-        let each = (many.instructions - few.instructions) / packets;
-        let name = if end == End::Server {
-            "sending"
-        } else {
-            "receiving"
-        };
-        let mut table = Table::new(
-            ["function", "per packet", "share"]
-                .map(str::to_owned)
-                .to_vec(),
-        );
-        let mut crypto = 0.0;
-        let mut rows: Vec<_> = many
-            .functions
-            .iter()
-            .map(|(function, count)| {
-                let before = few.functions.iter().find(|(it, _)| it == function);
-                (
-                    function,
-                    (count - before.map_or(0.0, |(_, count)| *count)) / packets,
-                )
-            })
-            .collect();
-        rows.sort_by(|a, b| b.1.total_cmp(&a.1));
-        for (function, count) in &rows {
-            if is_cipher(function) {
-                crypto += count;
-            }
+    for subject in &SUBJECTS {
+        text += &format!("\n### {}\n", subject.title);
+        for (end, name) in subject.ends {
+            text += &one_end(programs, subject, end, name)?;
         }
-        for (function, count) in rows.iter().take(TOP) {
-            table.row(vec![
-                (*function).clone(),
-                format!("{count:.0}"),
-                format!("{:.1} %", count / each * 100.0),
-            ]);
-        }
-        text += &format!(
-            "\n**{name}: {each:.0} instructions per packet**, {crypto:.0} of them ciphers, {:.0} \
-             everything else.\n\n{}",
-            each - crypto,
-            table.markdown()
-        );
     }
     Ok(Section {
-        title: "Instructions: where they go in bulk".to_owned(),
+        title: "Instructions: where they go".to_owned(),
         command: "cargo xtask bench callgrind".to_owned(),
         text,
     })
+}
+
+fn one_end(programs: &Programs, subject: &Subject, end: End, name: &str) -> Result<String> {
+    let few = profile(programs, end, subject.few, subject.count)?;
+    let many = profile(programs, end, subject.many, subject.count)?;
+    let units = many.units - few.units;
+    let each = (many.instructions - few.instructions) / units;
+    let unit = subject.unit;
+    let head = ["function", &format!("per {unit}"), "share"];
+    let mut table = Table::new(head.map(str::to_owned).to_vec());
+    let mut rows: Vec<_> = many
+        .functions
+        .iter()
+        .map(|(function, count)| {
+            let before = few.functions.iter().find(|(it, _)| it == function);
+            let before = before.map_or(0.0, |(_, count)| *count);
+            (function, (count - before) / units)
+        })
+        .collect();
+    rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let ciphers: f64 = rows
+        .iter()
+        .filter(|(function, _)| is_cipher(function))
+        .map(|(_, count)| count)
+        .sum();
+    for (function, count) in rows.iter().take(TOP) {
+        table.row(vec![
+            (*function).clone(),
+            format!("{count:.0}"),
+            format!("{:.1} %", count / each * 100.0),
+        ]);
+    }
+    let observer = (many.observer - few.observer) / units;
+    Ok(format!(
+        "\n**{name}: {each:.0} instructions per {unit}**, {ciphers:.0} of them ciphers, {:.0} \
+         everything else; {observer:.1} ({:.2} %; wanted at most {WANTED_OBSERVER_PERCENT} %) ask \
+         whether anybody observes, and nobody does.\n\n{}",
+        each - ciphers,
+        observer / each * 100.0,
+        table.markdown()
+    ))
 }
 
 /// Whether a function is AES-GCM's or header protection's inner part.
@@ -104,7 +136,8 @@ fn is_cipher(function: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-fn profile(program: &Program, programs: &Programs, end: End, mb: u64) -> Result<Profile> {
+fn profile(programs: &Programs, end: End, load: &[&str], count: &str) -> Result<Profile> {
+    let program = programs.ours();
     let out = programs.folder.join("callgrind.out");
     let plain = || program.command(&programs.identity);
     let mut watched = Command::new("valgrind");
@@ -116,12 +149,14 @@ fn profile(program: &Program, programs: &Programs, end: End, mb: u64) -> Result<
         End::Server => (watched, plain()),
         End::Client => (plain(), watched),
     };
-    let load = ["bulk".to_owned(), "--mb".to_owned(), mb.to_string()];
+    let load: Vec<_> = load.iter().map(|&word| word.to_owned()).collect();
     let both = program.measure_with(&mut server, &mut client, &load)?;
     let functions = annotate(&out)?;
+    let raw = fs::read_to_string(&out).context("no output of callgrind")?;
     Ok(Profile {
+        observer: cost_of_source(&raw, OBSERVER_SOURCE),
         instructions: functions.iter().map(|(_, count)| count).sum(),
-        packets: number(&both.client, "packets_received"),
+        units: number(&both.client, count),
         functions,
     })
 }
@@ -154,6 +189,42 @@ fn annotate(file: &Path) -> Result<Vec<(String, f64)>> {
     Ok(functions)
 }
 
+/// Instructions of lines of source files whose path ends with `suffix`, wherever the compiler put
+/// them, in callgrind's own format.
+fn cost_of_source(raw: &str, suffix: &str) -> f64 {
+    let mut names: HashMap<&str, &str> = HashMap::new();
+    let (mut wanted, mut is_call) = (false, false);
+    let mut sum = 0.0;
+    for line in raw.lines() {
+        if let Some((kind, name)) = line.split_once('=') {
+            if !matches!(kind, "fl" | "fi" | "fe" | "cfi" | "cfl") {
+                // The line after `calls` holds what the callee cost.
+                is_call |= kind == "calls";
+                continue;
+            }
+            // "(1) path" names a file, "(1)" repeats it.
+            let (key, path) = name.split_once(' ').unwrap_or((name, ""));
+            if !path.is_empty() {
+                names.insert(key, path);
+            }
+            if !kind.starts_with('c') {
+                wanted = names.get(key).is_some_and(|path| path.ends_with(suffix));
+            }
+            continue;
+        }
+        let is_cost =
+            line.starts_with(|first: char| "+-*".contains(first) || first.is_ascii_digit());
+        if !is_cost || std::mem::take(&mut is_call) || !wanted {
+            continue;
+        }
+        let cost = line.split_whitespace().nth(1);
+        sum += cost
+            .and_then(|cost| cost.parse::<f64>().ok())
+            .unwrap_or(0.0);
+    }
+    sum
+}
+
 /// Without the object's path, hashes and the crates' own prefix.
 fn readable(function: &str) -> String {
     let name = function.split(" [").next().unwrap_or(function).trim();
@@ -165,4 +236,17 @@ fn readable(function: &str) -> String {
         .replace("tautline_transport::", "")
         .replace("aws_lc_0_", "");
     name.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cost_of_source;
+
+    #[test]
+    fn lines_of_a_source_file_are_added_up_and_calls_left_out() {
+        let raw = "events: Ir\nfl=(1) /a/observe/sink.rs\nfn=(1) f\n10 5\ncfi=(2) /a/b.rs\n\
+                   cfn=(2) g\ncalls=1 3\n11 100\n+1 2\nfi=(2)\n3 7\nfe=(1)\n* 1\n";
+        assert_eq!(cost_of_source(raw, "observe/sink.rs"), 8.0);
+        assert_eq!(cost_of_source(raw, "b.rs"), 7.0);
+    }
 }

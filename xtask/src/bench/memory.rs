@@ -72,8 +72,9 @@ pub(super) fn run(programs: &Programs) -> Result<Section> {
         title: "Memory: heap of idle connections and after many".to_owned(),
         command: "cargo xtask bench memory".to_owned(),
         text: format!(
-            "Ours only, at 3 s after the last connection was made or closed; {CONNECTIONS} idle \
-             connections. A cycle is a full handshake and a close.\n\n{}",
+            "Ours only, every setting at its default, at 3 s after the last connection was made or \
+             closed; {CONNECTIONS} idle connections. A cycle is a handshake (resumed where a ticket \
+             came in time) and a close.\n\n{}",
             table.markdown()
         ),
     })

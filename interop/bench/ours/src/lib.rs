@@ -17,7 +17,7 @@ use tautline::{
 pub struct Ours;
 /// A connection.
 #[derive(Clone)]
-pub struct Peer(tautline::Connection);
+pub struct Peer(pub tautline::Connection);
 /// A stream's sending half.
 pub struct Send(SendStream);
 /// A stream's receiving half.
@@ -33,7 +33,8 @@ pub fn transport() -> TransportConfig {
     config
 }
 
-fn loopback() -> SocketAddr {
+/// Any port.
+pub fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
