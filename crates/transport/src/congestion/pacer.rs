@@ -12,7 +12,8 @@ const SLOWEST: Rate = Rate::from_bytes_per_second(1_000);
 const BATCH_TIME: Duration = Duration::from_millis(1);
 /// The most a batch may be: what segmentation offload takes in one call.
 const MAX_BATCH: u64 = 64 * 1024;
-/// Waking up late earns this much time at most (and one packet).
+/// Waking up late earns this much time at most. Less than a packet's worth at low rates: then the
+/// next wait is shorter by it, for the debt counts in bytes.
 const LATE_CREDIT: Duration = Duration::from_millis(1);
 /// After a pause of the application, as many packets as this may leave at once...
 const RESTART_PACKETS: u64 = 10;
@@ -42,6 +43,8 @@ pub struct Pacer {
     at: Instant,
     /// Bytes that may still leave in the batch under way.
     batch_left: u64,
+    /// When that batch was granted.
+    batch_at: Instant,
     /// Whether the sender had something to send and was told to wait.
     waiting: bool,
     /// Whether nothing left yet: the path starts as after a pause.
@@ -56,6 +59,7 @@ impl Pacer {
             debt: 0.0,
             at: now,
             batch_left: 0,
+            batch_at: now,
             waiting: false,
             fresh: true,
         }
@@ -69,12 +73,19 @@ impl Pacer {
     /// When `bytes` may leave; `None` means now.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64, rate: Rate) -> Option<Instant> {
         self.settle(now, rate);
+        // What a batch was granted for is back to back, and at the rate of then.
+        self.batch_left = if now.saturating_since(self.batch_at) < BATCH_TIME {
+            self.batch_left.min(self.batch_bytes(rate, None, self.mtu))
+        } else {
+            0
+        };
         if self.batch_left >= bytes && bytes > 0 {
             return None;
         }
         // Less than a byte of debt is rounding.
         if self.debt < 1.0 {
             self.batch_left = self.batch_bytes(rate, None, self.mtu).max(bytes);
+            self.batch_at = now;
             self.waiting = false;
             return None;
         }
@@ -145,7 +156,7 @@ impl Pacer {
     /// Bytes that time without sending may earn.
     fn credit_limit(&self, rate: Rate) -> f64 {
         if self.waiting {
-            return (self.mtu + rate.min(MAX_LATE_RATE).bytes_in(LATE_CREDIT)) as f64;
+            return rate.min(MAX_LATE_RATE).bytes_in(LATE_CREDIT) as f64;
         }
         let burst = if rate < SLOW {
             2 * self.mtu
@@ -284,15 +295,87 @@ mod tests {
         }
     }
 
+    /// However late the wake-up, what leaves then is no more than a punctual one's batches and a
+    /// millisecond's worth, and the next release comes no earlier than that allows.
     #[test]
-    fn late_wake_ups_earn_a_millisecond_and_a_packet() {
-        let rate = mbps(100.0); // 10 packets per ms.
-        let mut pacer = Pacer::new(ms(0), MTU);
-        burst(&mut pacer, ms(0), rate);
-        let next = pacer.next_send_time(ms(0), MTU, rate).unwrap();
-        let packets = burst(&mut pacer, next + Duration::from_millis(30), rate);
-        // Credit of 11, started in batches of 10.
-        assert!((20..=22).contains(&packets), "{packets}");
+    fn late_wake_ups_earn_a_millisecond_at_most() {
+        for (megabits, late_us) in [0.1, 1.0, 5.0, 12.0, 20.0, 100.0, 500.0, 5_000.0]
+            .into_iter()
+            .flat_map(|rate| [0, 100, 900, 1_000, 2_000, 30_000].map(|late| (rate, late)))
+        {
+            let rate = mbps(megabits);
+            let mut pacer = Pacer::new(ms(0), MTU);
+            burst(&mut pacer, ms(0), rate);
+            for _ in 0..5 {
+                let now = pacer.at;
+                let due = pacer.next_send_time(now, MTU, rate).unwrap();
+                let late = Duration::from_micros(late_us);
+                let woken = due + late;
+                let sent = burst(&mut pacer, woken, rate) * MTU;
+                let next = pacer.next_send_time(woken, MTU, rate).unwrap();
+                // On schedule, that much takes this long from when it was due.
+                let takes = Duration::from_secs_f64(sent as f64 / rate.bytes_per_second() as f64);
+                let earned = late.min(LATE_CREDIT);
+                let earliest = woken + takes - earned;
+                // Two bytes.
+                let rounding = Duration::from_micros(1)
+                    + Duration::from_secs_f64(2.0 / rate.bytes_per_second() as f64);
+                assert!(
+                    next + rounding >= earliest && next <= earliest + rounding,
+                    "{megabits} Mb/s, {late_us} us late: {sent} bytes, {next:?} not {earliest:?}"
+                );
+                let most = rate.bytes_in(earned) + pacer.batch_bytes(rate, None, MTU);
+                assert!(
+                    sent <= most + MTU,
+                    "{megabits} Mb/s, {late_us} us late: {sent}"
+                );
+            }
+        }
+    }
+
+    /// A batch is of one moment and one rate: what is left of it does not wait for worse times.
+    #[test]
+    fn an_unused_batch_expires() {
+        let (fast, slow) = (mbps(500.0), mbps(0.5));
+        let used_up = || {
+            let mut pacer = Pacer::new(ms(0), MTU);
+            burst(&mut pacer, ms(0), fast);
+            let now = pacer.next_send_time(ms(0), MTU, fast).unwrap();
+            assert_eq!(pacer.next_send_time(now, MTU, fast), None);
+            pacer.on_sent(now, MTU, fast);
+            (pacer, now)
+        };
+        // The rate falls within the batch...
+        let (mut pacer, now) = used_up();
+        assert!(burst(&mut pacer, now, slow) <= 2);
+        // ... or during a pause.
+        let (mut pacer, now) = used_up();
+        assert!(burst(&mut pacer, now + Duration::from_secs(1), slow) <= 2);
+        // A pause at the same rate leaves what every pause does.
+        let (mut pacer, now) = used_up();
+        let after = burst(&mut pacer, now + Duration::from_secs(1), fast);
+        assert!(after <= 50 + RESTART_PACKETS, "{after}");
+    }
+
+    /// Lateness that timers of a millisecond have costs nothing at any rate.
+    #[test]
+    fn a_millisecond_late_is_still_full_speed() {
+        for megabits in [0.1, 1.0, 5.0, 20.0, 500.0] {
+            let rate = mbps(megabits);
+            let mut pacer = Pacer::new(ms(0), MTU);
+            burst(&mut pacer, ms(0), rate);
+            let (mut now, mut sent) = (ms(0), 0);
+            while now < ms(5_000) {
+                let due = pacer.next_send_time(now, MTU, rate).unwrap();
+                now = due + Duration::from_millis(1);
+                sent += burst(&mut pacer, now, rate) * MTU;
+            }
+            let wanted = rate.bytes_in(Duration::from_secs(5)) as f64;
+            assert!(
+                sent as f64 >= 0.98 * wanted - 2.0 * MTU as f64,
+                "{megabits}: {sent}"
+            );
+        }
     }
 
     #[test]
