@@ -517,6 +517,7 @@ impl Connection {
         };
         let largest = space.received.largest();
         let is_largest = largest.is_none_or(|largest| received.number > largest);
+        space.received.note_bytes(received.datagram_bytes);
         space.received.on_received(
             received.number,
             now,

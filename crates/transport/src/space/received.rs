@@ -16,6 +16,13 @@ use crate::{
     wire::{AckToWrite, EcnCounts, TimestampsToWrite},
 };
 
+/// An ACK is this much longer than what it answers at most, about.
+const ACK_FACTOR: u64 = 3;
+/// Most bytes that a range takes in an ACK frame in practice.
+const RANGE_BYTES: u64 = 4;
+/// Ranges that every ACK may have.
+const MIN_RANGES: usize = 16;
+
 /// Received packet numbers, ECN counts and the state of the next ACK.
 #[derive(Debug)]
 pub struct ReceivedPackets {
@@ -33,6 +40,8 @@ pub struct ReceivedPackets {
     largest_eliciting: Option<PacketNumber>,
     /// Ack-eliciting packets since the last ACK.
     unacked_eliciting: u64,
+    /// Bytes of packets since the last ACK.
+    unreported_bytes: u64,
     /// An ACK must leave as soon as possible.
     immediate: bool,
     /// An ACK must leave by then.
@@ -57,6 +66,7 @@ impl ReceivedPackets {
             last_ack_sent: None,
             largest_eliciting: None,
             unacked_eliciting: 0,
+            unreported_bytes: 0,
             immediate: false,
             deadline: None,
             arrivals: None,
@@ -139,6 +149,20 @@ impl ReceivedPackets {
             let latest = now + policy.max_ack_delay();
             self.deadline = earliest(self.deadline, Some(latest));
         }
+    }
+
+    /// Beside [`Self::on_received`]: how long the packet was.
+    pub fn note_bytes(&mut self, bytes: usize) {
+        self.unreported_bytes = self.unreported_bytes.saturating_add(bytes as u64);
+    }
+
+    /// Ranges in the next ACK at most: a handful, and more the more it answers. ACKs are not
+    /// congestion controlled, and small packets with gaps between them must not draw large ones.
+    /// What is left out was in ACKs before, each of which is tried again by the next
+    /// [`MIN_RANGES`].
+    fn most_ranges(&self) -> usize {
+        let paid = self.unreported_bytes.saturating_mul(ACK_FACTOR) / RANGE_BYTES;
+        usize::try_from(paid).unwrap_or(usize::MAX).max(MIN_RANGES)
     }
 
     /// The smallest missing number that no ACK so far lets the peer declare lost:
@@ -225,7 +249,7 @@ impl ReceivedPackets {
             path,
             largest,
             delay,
-            ranges: self.ranges.iter(),
+            ranges: self.ranges.iter().take(self.most_ranges()),
             ecn: marked.then_some(self.ecn),
             timestamps: to_report,
         };
@@ -248,6 +272,7 @@ impl ReceivedPackets {
         self.largest_reported = Some(largest);
         self.last_ack_sent = Some(now);
         self.unacked_eliciting = 0;
+        self.unreported_bytes = 0;
         self.immediate = false;
         self.deadline = None;
         if let Some(arrivals) = &mut self.arrivals {
