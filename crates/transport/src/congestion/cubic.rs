@@ -27,7 +27,7 @@ pub struct CubicConfig {
     pub growth_use: f64,
     /// Whether HyStart++ guards the first slow start. Default on.
     pub hystart: bool,
-    /// Whether packets are paced; HyStart++ then sets no limit per ACK. Default on.
+    /// Whether HyStart++ sets no limit per ACK where packets are paced. Default on.
     pub paced: bool,
     /// Whether a flow whose window is shrinking gives room to others faster. RFC 9438 s4.7.
     /// Default on.
@@ -147,7 +147,9 @@ impl Cubic {
             mtu: context.mtu.max(1),
             window: context.initial_window.max(minimum_window(context.mtu)) as f64,
             threshold: f64::INFINITY,
-            hystart: config.hystart.then(|| HyStart::new(config.paced)),
+            hystart: config
+                .hystart
+                .then(|| HyStart::new(config.paced && context.paced)),
             curve: Curve::default(),
             recovery_start: None,
             window_use: WindowUse::new(config.growth_use),

@@ -24,6 +24,7 @@ mod test_link;
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    ack::AckRequest,
     rng::Rng,
     time::Instant,
     units::{PacketNumber, Rate},
@@ -51,12 +52,14 @@ pub struct ControllerContext {
     pub initial_window: u64,
     /// The RTT assumed before the first sample.
     pub initial_rtt: Duration,
+    /// Whether packets are paced.
+    pub paced: bool,
     /// Randomness of the controller's own.
     pub rng: Rng,
 }
 
 impl ControllerContext {
-    /// A context with every field given.
+    /// A context of a path with pacing, with every other field given.
     pub fn new(
         now: Instant,
         mtu: u64,
@@ -69,6 +72,7 @@ impl ControllerContext {
             mtu,
             initial_window,
             initial_rtt,
+            paced: true,
             rng,
         }
     }
@@ -287,6 +291,9 @@ pub trait CongestionController: fmt::Debug + Send {
     fn on_spurious_loss(&mut self, _event: &SpuriousLossEvent) {}
     /// The path's datagram size changed.
     fn on_mtu(&mut self, mtu: u64);
+    /// The peer was asked to acknowledge this rarely (ACK_FREQUENCY): so much may be in flight
+    /// beyond what the path holds, waiting for an ACK.
+    fn on_ack_request(&mut self, _request: &AckRequest) {}
     /// Sending resumes after nothing was in flight.
     fn on_restart_from_idle(&mut self, _now: Instant) {}
     /// Bytes that may be in flight.

@@ -7,7 +7,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::*;
-use crate::time::earliest;
+use crate::{ack::AckRequest, time::earliest};
 
 pub(super) const MTU: u64 = 1_250;
 
@@ -575,6 +575,9 @@ impl CongestionController for Box<dyn CongestionController> {
     }
     fn on_mtu(&mut self, mtu: u64) {
         (**self).on_mtu(mtu);
+    }
+    fn on_ack_request(&mut self, request: &AckRequest) {
+        (**self).on_ack_request(request);
     }
     fn on_restart_from_idle(&mut self, now: Instant) {
         (**self).on_restart_from_idle(now);

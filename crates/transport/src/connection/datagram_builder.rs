@@ -43,6 +43,8 @@ pub(crate) struct OpenPacket {
     pub(crate) probe: bool,
     /// An MTU probe: its loss is no congestion signal.
     pub(crate) mtu_probe: bool,
+    /// Goes to another address than the path's.
+    pub(crate) off_path: bool,
     /// Carries PATH_CHALLENGE or PATH_RESPONSE: the datagram must be full size.
     pub(crate) validates_path: bool,
     pub(crate) tokens: Vec<Token>,
@@ -209,6 +211,7 @@ impl<'a> DatagramBuilder<'a> {
             flags: PacketFlags::default(),
             probe: false,
             mtu_probe: false,
+            off_path: false,
             validates_path: false,
             tokens: Vec::new(),
         })
@@ -349,10 +352,11 @@ impl<'a> DatagramBuilder<'a> {
         let outgoing = OutgoingPacket {
             number: open.number,
             bytes: u16::try_from(bytes).unwrap_or(u16::MAX),
-            ack_eliciting: open.flags.ack_eliciting,
-            in_flight: open.flags.in_flight,
+            ack_eliciting: open.flags.ack_eliciting && !open.off_path,
+            in_flight: open.flags.in_flight && !open.off_path,
             mtu_probe: open.mtu_probe,
             probe: open.probe,
+            off_path: open.off_path,
             ecn: context.ecn,
         };
         recovery.on_packet_sent(space, kind, context.now, outgoing, tokens);

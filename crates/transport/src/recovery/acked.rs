@@ -181,7 +181,7 @@ impl Recovery {
         now: Instant,
         newly: &mut Newly,
     ) {
-        let this_path = self.is_current(kind, number);
+        let this_path = self.is_current(kind, number) && !packet.off_path;
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += u64::from(packet.bytes);
         newly.ack_eliciting |= packet.ack_eliciting;
@@ -189,6 +189,9 @@ impl Recovery {
             newly.largest = Some((number, packet.sent, this_path));
         }
         if !this_path {
+            if packet.off_path {
+                self.take_off(kind, number, packet);
+            }
             return;
         }
         if let Some(newest) = self.newest_acked_sent.get_mut(kind as usize) {
@@ -271,6 +274,7 @@ impl Recovery {
             let packet = space.sent.get(number);
             if let Some(packet) = packet
                 && packet.fate == Fate::Acked
+                && !packet.off_path
                 && self.is_current(kind, number)
             {
                 let smoothed = self.rtt.smoothed();

@@ -108,6 +108,9 @@ pub struct OutgoingPacket {
     pub ecn: Ecn,
     /// Whether it is a PTO probe.
     pub probe: bool,
+    /// Whether it goes to another address than the path's: it counts for nothing here, whatever
+    /// it carries. RFC 9000 s9.4.
+    pub off_path: bool,
 }
 
 /// What [`Recovery::on_ack`] needs to know beside the frame.

@@ -103,7 +103,7 @@ impl Recovery {
         }
         self.stats.packets_lost += 1;
         self.stats.bytes_lost += u64::from(packet.bytes);
-        if !self.is_current(kind, number) {
+        if !self.is_current(kind, number) || packet.off_path {
             return;
         }
         self.ecn.on_lost(packet.ecn);
@@ -166,7 +166,7 @@ impl Recovery {
         let after_sample = self
             .first_rtt_sample
             .is_some_and(|first| packet.sent > first);
-        if !after_sample || !self.is_current(kind, number) || packet.mtu_probe {
+        if !after_sample || !self.is_current(kind, number) || packet.mtu_probe || packet.off_path {
             return false;
         }
         let continues = space.lost_run.filter(|run| {

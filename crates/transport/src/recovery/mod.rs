@@ -43,6 +43,7 @@ pub use rtt::RttEstimator;
 use std::time::Duration;
 
 use crate::{
+    ack::AckRequest,
     config::TransportConfig,
     congestion::{
         CongestionController, ControllerContext, LostPacket, Pacer, RttView,
@@ -85,6 +86,8 @@ pub struct Recovery {
     persistent_threshold: u32,
     max_window: u64,
     bytes_in_flight: u64,
+    /// The same of packets to other addresses than the path's, which have a window of their own.
+    off_path_in_flight: u64,
     pto_count: u32,
     /// Where a PTO without anything in flight counts from.
     timer_anchor: Instant,
@@ -103,6 +106,8 @@ pub struct Recovery {
     app_limited: bool,
     /// Whether the controller is in slow start; paces faster.
     slow_start: bool,
+    /// What we asked of the peer's acknowledgements.
+    ack_request: Option<AckRequest>,
     /// Packets of the loss under report.
     lost_scratch: Vec<LostPacket>,
     stats: RecoveryStats,
@@ -118,6 +123,7 @@ impl Recovery {
             mtu,
             config.initial_window_packets,
             config.initial_rtt,
+            config.pacing,
             &mut rng,
         );
         let mut recovery = Self {
@@ -140,6 +146,7 @@ impl Recovery {
             persistent_threshold: config.persistent_congestion_threshold,
             max_window: (config.limits.sent_packets as u64).saturating_mul(u64::from(mtu)),
             bytes_in_flight: 0,
+            off_path_in_flight: 0,
             pto_count: 0,
             timer_anchor: now,
             newest_acked_sent: [None; 3],
@@ -149,6 +156,7 @@ impl Recovery {
             started: false,
             app_limited: false,
             slow_start: true,
+            ack_request: None,
             lost_scratch: Vec::new(),
             stats: RecoveryStats::default(),
         };
@@ -240,8 +248,20 @@ impl Recovery {
         self.note_controller_state();
     }
 
+    /// The peer is asked to acknowledge in this way from now on, on this network path and others
+    /// to come.
+    pub fn on_ack_request(&mut self, request: AckRequest) {
+        self.ack_request = Some(request);
+        self.controller.on_ack_request(&request);
+    }
+
     /// Takes a packet out of flight, if it was in flight on this network path.
     fn take_off(&mut self, kind: SpaceKind, number: PacketNumber, packet: &SentPacket) -> u64 {
+        if packet.off_path && packet.fate == Fate::Outstanding {
+            let bytes = u64::from(packet.bytes);
+            self.off_path_in_flight = self.off_path_in_flight.saturating_sub(bytes);
+            return 0;
+        }
         if !packet.in_flight || !self.is_current(kind, number) || packet.fate != Fate::Outstanding {
             return 0;
         }
@@ -280,17 +300,14 @@ fn build_controller(
     mtu: u16,
     initial_window_packets: u32,
     initial_rtt: Duration,
+    paced: bool,
     rng: &mut Rng,
 ) -> Box<dyn CongestionController> {
     let mtu = u64::from(mtu);
     // RFC 9002 s7.2: ten datagrams, but no more than 14,720 bytes unless two are more.
     let packets = u64::from(initial_window_packets);
     let window = (packets * mtu).min((packets * 1472).max(2 * mtu));
-    factory.build(ControllerContext::new(
-        now,
-        mtu,
-        window,
-        initial_rtt,
-        rng.fork(),
-    ))
+    let mut context = ControllerContext::new(now, mtu, window, initial_rtt, rng.fork());
+    context.paced = paced;
+    factory.build(context)
 }

@@ -29,6 +29,13 @@ impl Recovery {
             "bytes in flight are exact"
         );
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(in_flight);
+        let off_path: u64 = space
+            .sent
+            .outstanding()
+            .filter(|(_, packet)| packet.off_path)
+            .map(|(_, packet)| u64::from(packet.bytes))
+            .sum();
+        self.off_path_in_flight = self.off_path_in_flight.saturating_sub(off_path);
         space.sent.clear();
         space.loss_time = None;
         space.last_eliciting_sent = None;
@@ -69,8 +76,12 @@ impl Recovery {
             self.mtu,
             self.initial_window_packets,
             self.rtt.initial(),
+            self.pacing,
             &mut self.rng,
         );
+        if let Some(request) = self.ack_request {
+            self.controller.on_ack_request(&request);
+        }
         self.pacer = Pacer::new(now, u64::from(self.mtu));
         self.bytes_in_flight = 0;
         self.pto_count = 0;

@@ -16,6 +16,12 @@ impl Recovery {
         self.bytes_in_flight.saturating_add(bytes) <= self.window()
     }
 
+    /// Whether `bytes` more may leave for another address than the path's. Of that way nothing is
+    /// known: an initial window may be under way there at any time.
+    pub fn can_send_off_path(&self, bytes: u64) -> bool {
+        self.off_path_in_flight.saturating_add(bytes) <= self.initial_window()
+    }
+
     /// When the pacer lets `bytes` leave; `None` means now.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if !self.paces() {
@@ -87,6 +93,10 @@ impl Recovery {
         sent.in_flight = packet.in_flight;
         sent.mtu_probe = packet.mtu_probe;
         sent.probe = packet.probe;
+        sent.off_path = packet.off_path;
+        if packet.off_path {
+            self.off_path_in_flight += bytes;
+        }
         sent.ecn = packet.ecn;
         sent.app_limited = self.rate.is_app_limited();
         if let Some((number, evicted)) = space.sent.push(packet.number, sent, tokens) {
@@ -95,7 +105,9 @@ impl Recovery {
         if let Some(next) = self.next_number.get_mut(kind as usize) {
             *next = packet.number.saturating_add(1);
         }
-        if packet.ack_eliciting {
+        if packet.off_path {
+            // No timer here waits for it; a validation has its own.
+        } else if packet.ack_eliciting {
             space.last_eliciting_sent = Some(now);
             space.sent_without_eliciting = 0;
             self.timer_anchor = now;

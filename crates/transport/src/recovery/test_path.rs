@@ -259,6 +259,7 @@ impl TestPath {
             mtu_probe: false,
             ecn: Ecn::NotEct,
             probe: false,
+            off_path: false,
         };
         change(&mut packet);
         let mut tokens = vec![Token::Crypto {

@@ -56,6 +56,7 @@ pub struct SentPacket {
     pub(crate) in_flight: bool,
     pub(crate) mtu_probe: bool,
     pub(crate) probe: bool,
+    pub(crate) off_path: bool,
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
@@ -77,6 +78,7 @@ impl SentPacket {
             in_flight: false,
             mtu_probe: false,
             probe: false,
+            off_path: false,
             ecn: Ecn::NotEct,
             app_limited: false,
             fate: Fate::Outstanding,
@@ -128,6 +130,11 @@ impl SentPacket {
     /// Whether it is a PTO probe.
     pub fn is_probe(&self) -> bool {
         self.probe
+    }
+
+    /// Whether it left for another address than the path's: it says nothing about the path.
+    pub fn is_off_path(&self) -> bool {
+        self.off_path
     }
 
     /// The mark it left with.
@@ -246,8 +253,9 @@ impl SentPackets {
     /// ACK-only packets are not acknowledged unless something else is; a receiver of a long
     /// download would pile them up.
     fn forget_front_ack_only(&mut self) {
-        let is_ack_only =
-            |packet: &SentPacket| packet.fate == Fate::Outstanding && !packet.in_flight;
+        let is_ack_only = |packet: &SentPacket| {
+            packet.fate == Fate::Outstanding && !packet.in_flight && !packet.off_path
+        };
         while self.ring.front().is_some_and(is_ack_only)
             && self.ring.get(MAX_FRONT_ACK_ONLY).is_some_and(is_ack_only)
         {

@@ -51,9 +51,19 @@ impl Bbr {
         }
     }
 
+    /// What is out of sight in batches under way: one of ours, and what the peer gathers before it
+    /// acknowledges, where we asked it to. s5.6.4.2.
+    pub(super) fn offload_budget(&self) -> u64 {
+        let gathered = self.ack_request.map_or(0, |request| {
+            let packets = request.ack_eliciting_threshold.saturating_mul(self.mtu);
+            packets.min(self.bw.bytes_in(request.max_ack_delay))
+        });
+        self.quantum.saturating_add(gathered)
+    }
+
     /// Adds what batches and pipelining need at least.
     fn quantization_budget(&self, inflight: u64) -> u64 {
-        let inflight = inflight.max(self.quantum).max(self.min_pipe());
+        let inflight = inflight.max(self.offload_budget()).max(self.min_pipe());
         match self.state {
             State::ProbeUp => inflight.saturating_add(2 * self.mtu),
             _ => inflight,

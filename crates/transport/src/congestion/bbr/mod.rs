@@ -35,7 +35,7 @@ use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
     EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, minimum_window,
 };
-use crate::{time::Instant, units::Rate};
+use crate::{ack::AckRequest, time::Instant, units::Rate};
 
 /// Builds `bbr3` controllers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,6 +105,8 @@ struct Bbr {
 
     pacing_rate: Rate,
     quantum: u64,
+    /// What the peer was asked to do with its acknowledgements.
+    ack_request: Option<AckRequest>,
     window: u64,
     prior_window: u64,
 }
@@ -138,6 +140,7 @@ impl Bbr {
             cwnd_limited: CwndLimited::default(),
             pacing_rate: Rate::ZERO,
             quantum: 0,
+            ack_request: None,
             window: initial_window,
             prior_window: 0,
         };
@@ -226,6 +229,10 @@ impl CongestionController for Bbr {
         self.mtu = mtu.max(1);
         self.window = self.window.max(minimum_window(self.mtu));
         self.set_quantum();
+    }
+
+    fn on_ack_request(&mut self, request: &AckRequest) {
+        self.ack_request = Some(*request);
     }
 
     fn on_restart_from_idle(&mut self, now: Instant) {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{state::AckPhase, *};
-use crate::congestion::test_link::{MTU, Path, Run, Source, context, mbps, ms};
+use crate::{
+    ack::AckRequest,
+    congestion::test_link::{MTU, Path, Run, Source, context, mbps, ms},
+};
 
 fn run(path: Path) -> Run<Bbr> {
     Run::new(Bbr::new(Params::BBR3, context()), path)
@@ -578,4 +581,32 @@ fn random_loss_below_the_threshold_is_tolerated() {
         let used = median_use(&Path::new(20.0, 25, 1.0).with_loss(loss), 60);
         assert!(used > least, "{loss}: {used}");
     }
+}
+
+#[test]
+fn acknowledgements_asked_to_be_rare_are_budgeted_for() {
+    // A pipe of four packets.
+    let mut run = run(Path::new(1.0, 40, 4.0));
+    run.run_for(ms(3_000));
+    let quantum = run.controller.quantum;
+    assert_eq!(run.controller.offload_budget(), quantum);
+    let mut request = AckRequest {
+        ack_eliciting_threshold: 10,
+        max_ack_delay: ms(24),
+        reordering_threshold: 3,
+    };
+    // The delay ends the wait sooner than ten packets would...
+    run.controller.on_ack_request(&request);
+    let gathered = run.controller.bw.bytes_in(ms(24));
+    assert!((2 * MTU..4 * MTU).contains(&gathered), "{gathered}");
+    assert_eq!(run.controller.offload_budget(), quantum + gathered);
+    assert!(run.controller.inflight(run.controller.bw, 0.5) >= quantum + gathered);
+    // ... or the other way round.
+    request.ack_eliciting_threshold = 1;
+    run.controller.on_ack_request(&request);
+    assert_eq!(run.controller.offload_budget(), quantum + MTU);
+    request.ack_eliciting_threshold = u64::MAX;
+    request.max_ack_delay = Duration::MAX;
+    run.controller.on_ack_request(&request);
+    run.run_for(ms(1_000));
 }
