@@ -12,6 +12,7 @@ mod keys;
 mod lifecycle;
 mod migration;
 mod network;
+mod paths;
 mod property;
 mod raw;
 mod strangers;

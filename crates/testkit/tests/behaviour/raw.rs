@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tautline_sim::{Datagram, HostId, LinkConfig, Node, World, quic::QuicHost};
+use tautline_sim::{Datagram, HostId, LinkConfig, LinkId, Node, World, quic::QuicHost};
 use tautline_testkit::{
     apps::Manual,
     null_tls::{NullClient, NullServer, NullTag, packet_key},
@@ -85,8 +85,7 @@ impl Got {
     }
 }
 
-/// A connection's end made by hand. Packet numbers are sent in four bytes and received whole,
-/// which holds for the first few thousand.
+/// A connection's end made by hand. Packet numbers are sent in four bytes.
 pub struct Peer {
     side: Side,
     version: Version,
@@ -379,9 +378,10 @@ impl Peer {
             {
                 self.dcid = scid;
             }
-            let number = packet[pn_offset..pn_offset + pn_len]
+            let truncated = packet[pn_offset..pn_offset + pn_len]
                 .iter()
                 .fold(0, |number, byte| number << 8 | u64::from(*byte));
+            let number = self.whole_number(level, truncated, 8 * pn_len);
             let payload = packet[pn_offset + pn_len..len - TAG_LEN].to_vec();
             self.got.push(Got {
                 level,
@@ -389,6 +389,23 @@ impl Peer {
                 payload,
             });
         }
+    }
+
+    /// The packet number that ends in these bits and is closest to the one after the largest.
+    fn whole_number(&self, level: Level, truncated: u64, bits: usize) -> u64 {
+        let numbers = self.got.iter().filter(|got| got.level == level);
+        let expected = numbers.map(|got| got.number + 1).max().unwrap_or(0);
+        let window = 1 << bits;
+        let candidate = expected - expected % window + truncated;
+        [
+            candidate.checked_sub(window),
+            Some(candidate),
+            Some(candidate + window),
+        ]
+        .into_iter()
+        .flatten()
+        .min_by_key(|number| number.abs_diff(expected))
+        .unwrap_or(truncated)
     }
 
     /// Every frame received.
@@ -429,6 +446,7 @@ pub struct Arena {
     pub world: World,
     pub victim: HostId,
     pub attacker: HostId,
+    pub link: LinkId,
     pub trace: Trace,
     taken: usize,
 }
@@ -457,11 +475,12 @@ impl Arena {
         let host = QuicHost::new(endpoint, server_address(), app);
         let victim = world.add_host(server_address(), Box::new(host));
         let attacker = world.add_host(client_address(), Box::<Post>::default());
-        world.connect(attacker, victim, link());
+        let link = world.connect(attacker, victim, link());
         Self {
             world,
             victim,
             attacker,
+            link,
             trace,
             taken: 0,
         }
@@ -506,11 +525,12 @@ impl Arena {
         let host = QuicHost::new(endpoint, client_address(), app);
         let victim = world.add_host(client_address(), Box::new(host));
         let attacker = world.add_host(server_address(), Box::<Post>::default());
-        world.connect(attacker, victim, link());
+        let link = world.connect(attacker, victim, link());
         let mut arena = Self {
             world,
             victim,
             attacker,
+            link,
             trace,
             taken: 0,
         };

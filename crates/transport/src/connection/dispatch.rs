@@ -121,11 +121,10 @@ impl Connection {
         let kind = kind_of(received.level);
         // ACK means path 0, wherever it arrives. RFC 10069 s4.1.
         let id = ack.path.unwrap_or(PathId::ZERO);
-        let requested = self
-            .paths
-            .get(id)
-            .and_then(|path| path.ack_frequency.requested_delay);
-        let peer_max_ack_delay = self.peer_max_ack_delay().max(requested.unwrap_or_default());
+        let announced = self.peer_max_ack_delay();
+        let peer_max_ack_delay = self.paths.get(id).map_or(announced, |path| {
+            path.ack_frequency.max_ack_delay(announced)
+        });
         let exponent = if kind == SpaceKind::Data {
             self.peer.ack_delay_exponent
         } else {
@@ -160,6 +159,7 @@ impl Connection {
             acked: &mut self.scratch.acked,
             deferred: &mut self.scratch.deferred,
             acked_ack: None,
+            acked_request: None,
             new_mtu: None,
             observer: &mut self.observer,
         };
@@ -169,6 +169,9 @@ impl Connection {
             .on_ack(space, kind, ack, &context, &mut fates)?;
         fates.settle_acked();
         let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
+        if let Some(sequence) = fates.acked_request {
+            path.ack_frequency.on_acked(sequence);
+        }
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
             self.note_mtu(now, id, mtu);

@@ -25,6 +25,8 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) deferred: &'a mut Vec<Token>,
     /// Largest packet number of an ACK of ours that the peer has seen.
     pub(crate) acked_ack: Option<(PathId, u64)>,
+    /// Largest sequence number of an ACK_FREQUENCY of ours that the peer has read.
+    pub(crate) acked_request: Option<u64>,
     /// Datagram size that became usable or necessary.
     pub(crate) new_mtu: Option<u16>,
     pub(crate) observer: &'a mut Observer,
@@ -83,9 +85,11 @@ impl LossHandler for FrameFates<'_> {
                 self.acked.push(token);
             }
             Token::Crypto { offset, len } => self.crypto.get(kind).on_acked(offset, len),
+            Token::AckFrequency { sequence } => {
+                self.acked_request = self.acked_request.max(Some(sequence));
+            }
             Token::HandshakeDone
             | Token::NewToken { .. }
-            | Token::AckFrequency { .. }
             | Token::NewConnectionId { .. }
             | Token::RetireConnectionId { .. }
             | Token::Datagram { .. } => {}
@@ -127,7 +131,7 @@ impl LossHandler for FrameFates<'_> {
         trigger: LossTrigger,
     ) {
         if kind == SpaceKind::Data
-            && let Some(mtu) = self.mtu.on_lost(self.now, number, packet.bytes)
+            && let Some(mtu) = self.mtu.on_lost(number, packet.bytes)
         {
             self.new_mtu = Some(mtu);
         }

@@ -174,10 +174,12 @@ impl Connection {
 
     /// The largest PTO over all paths.
     pub(crate) fn largest_pto(&self) -> Duration {
-        let max_ack_delay = self.peer_max_ack_delay();
+        let announced = self.peer_max_ack_delay();
         self.paths
             .iter()
-            .map(|path| path.recovery.rtt().pto_base() + max_ack_delay)
+            .map(|path| {
+                path.recovery.rtt().pto_base() + path.ack_frequency.max_ack_delay(announced)
+            })
             .max()
             .unwrap_or(Duration::from_secs(1))
     }

@@ -1,6 +1,9 @@
 //! Paths that change their addresses, and connection IDs that change with them. RFC 9000 s5.1, s9.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use super::{
     Connection, EndpointEvent, Event,
@@ -9,7 +12,7 @@ use super::{
 use crate::{
     error::{ConnectionError, TransportError},
     observe,
-    path::{NetworkPath, Path, PathEvent},
+    path::{NetworkPath, Path, PathEvent, Proof},
     time::Instant,
     units::{FourTuple, PathId},
     wire::NewConnectionId,
@@ -53,10 +56,13 @@ impl Connection {
         let from = path.network.four_tuple();
         let pto = Self::pto(path);
         // What came from a known address was credited on arrival; a new one starts with this much.
-        let mut probed = false;
+        let (mut probed, mut returned) = (false, false);
         let (mut network, fallback) = match path.previous.take() {
             // Back to where we came from: what was proven stays proven.
-            Some(previous) if previous.four_tuple().matches(&to) => (previous, None),
+            Some(previous) if previous.four_tuple().matches(&to) => {
+                returned = true;
+                (previous, None)
+            }
             previous => {
                 let probe = path.probe.take_if(|probe| probe.four_tuple().matches(&to));
                 probed = probe.is_some();
@@ -72,8 +78,10 @@ impl Connection {
             network.start_validation(now, pto);
         }
         let mut old = std::mem::replace(&mut path.network, network);
-        path.previous = if old.is_validated() {
-            // An attacker may have copied a packet: ask the old address too. RFC 9000 s9.3.3.
+        let keeps_old = old.is_validated();
+        path.previous = if keeps_old {
+            // An attacker may have copied a packet: ask the old address too, once however often
+            // the path goes to and fro. RFC 9000 s9.3.3.
             old.start_validation(now, pto);
             Some(old)
         } else {
@@ -84,16 +92,33 @@ impl Connection {
         if from.remote.ip() != to.remote.ip() || from.local.ip() != to.local.ip() {
             // Another address is another path; only a changed port keeps what is known.
             // RFC 9000 s9.4.
-            path.recovery.reset_for_new_network_path(now);
-            path.mtu.reset();
-            path.recovery.on_mtu(path.mtu.current());
+            path.reset_mtu();
+            if !path.network.is_validated() {
+                // Forgotten only once the address is proven: each step to and fro would else open
+                // a new window.
+                path.starts_over = true;
+            } else if returned && path.starts_over {
+                path.starts_over = false;
+            } else {
+                path.start_over(now);
+            }
         }
         path.spin.reset();
-        let renamed = if probed {
-            path.remote_cids.adopt_probe()
+        // Without a spare ID the present one goes on: the peer, or a NAT on its way, chose to
+        // move, and our own address is what it was. RFC 9000 s9.5.
+        // An address that is still asked keeps the ID it knows.
+        let keep = keeps_old;
+        let renamed = if returned {
+            path.remote_cids.return_to_previous(keep)
+        } else if probed {
+            path.remote_cids.adopt_probe(keep)
         } else {
-            path.remote_cids.rotate()
+            path.remote_cids.rotate(keep)
         };
+        if path.previous.is_none() {
+            path.forget_previous();
+        }
+        path.mtu.forget_before(path.space.peek_packet_number());
         if renamed {
             self.announce_reset_token(id);
         }
@@ -163,9 +188,17 @@ impl Connection {
             let Some(path) = self.paths.get_mut(id) else {
                 continue;
             };
-            if path.network.on_response(data) {
+            let pto = Self::pto(path);
+            if let Some(proof) = path.network.on_response(now, pto, data) {
                 let to = path.network.four_tuple();
-                path.previous = None;
+                if path.starts_over {
+                    path.start_over(now);
+                }
+                if proof == Proof::Address {
+                    // Until full datagrams are known to arrive, the old address is kept.
+                    return Ok(());
+                }
+                path.forget_previous();
                 self.outbox
                     .push(Event::Path(PathEvent::Validated { path: id, to }));
                 self.observer
@@ -175,16 +208,18 @@ impl Connection {
             if path
                 .previous
                 .as_mut()
-                .is_some_and(|previous| previous.on_response(data))
+                .is_some_and(|previous| previous.on_response(now, pto, data).is_some())
             {
                 return Ok(());
             }
-            if path
+            if let Some(proof) = path
                 .probe
                 .as_mut()
-                .is_some_and(|probe| probe.on_response(data))
+                .and_then(|probe| probe.on_response(now, pto, data))
             {
-                self.adopt_probe(now, id);
+                if proof == Proof::Path {
+                    self.adopt_probe(now, id);
+                }
                 return Ok(());
             }
         }
@@ -205,14 +240,14 @@ impl Connection {
             return;
         };
         let (from, to) = (path.network.four_tuple(), probe.four_tuple());
-        path.network = probe;
-        path.previous = None;
-        path.recovery.reset_for_new_network_path(now);
-        path.mtu.reset();
-        path.recovery.on_mtu(path.mtu.current());
+        // What the server has under way to and from its former address still counts.
+        // RFC 9000 s9.6.2.
+        path.previous_until = Some(now + 3 * Self::pto(path));
+        path.previous = Some(std::mem::replace(&mut path.network, probe));
+        path.start_over(now);
         path.spin.reset();
         path.pending.ping = true;
-        path.remote_cids.adopt_probe();
+        path.remote_cids.adopt_probe(true);
         self.announce_reset_token(id);
         self.outbox
             .push(Event::Path(PathEvent::Migrated { path: id, to }));
@@ -251,7 +286,7 @@ impl Connection {
         let Some(to) = left.next() else {
             return;
         };
-        if !path.remote_cids.has_spare() {
+        if !path.remote_cids.may_probe() {
             return;
         }
         let mut probe = NetworkPath::new(to);
@@ -262,9 +297,12 @@ impl Connection {
 
     /// The local address changed (another network, a rebound socket): go on from `local`.
     ///
-    /// Uses a fresh connection ID where the peer gave one, validates the path anew and starts
-    /// congestion control over. RFC 9000 s9.2. A connection whose peer forbids to move
-    /// (disable_active_migration) is lost with its address.
+    /// Uses a fresh connection ID, validates the path anew and starts congestion control over.
+    /// RFC 9000 s9.2. Where no ID is left (the peer gives none, or the address changes faster than
+    /// it can), nothing leaves until one comes; but no longer than a PTO, after which the old one
+    /// is used again: the peer could not send us an ID without hearing where we are, and a
+    /// connection that can be linked to its past is better than one lost. A connection whose peer
+    /// forbids to move (disable_active_migration) is lost with its address.
     pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
         if self.is_closed() {
             return;
@@ -288,17 +326,22 @@ impl Connection {
             // The server's address was proven by the handshake; only ours is new to it.
             network.amplification.set_validated();
             if self.life.confirmed {
-                network.start_validation(now, Self::pto(path));
-                path.remote_cids.rotate();
+                let pto = Self::pto(path);
+                network.start_validation(now, pto);
+                if path.remote_cids.rotate(false) || path.remote_cids.is_nameless() {
+                    path.unnamed_until = None;
+                } else {
+                    path.unnamed_until.get_or_insert(now + pto);
+                }
             }
             path.network = network;
-            path.previous = None;
+            path.forget_previous();
             path.probe = None;
             path.remote_cids.drop_probe();
-            path.recovery.reset_for_new_network_path(now);
-            path.mtu.reset();
-            path.recovery.on_mtu(path.mtu.current());
+            path.start_over(now);
             path.pending.ping = true;
+            // The first round trip is worth more than a saved ACK.
+            path.pending.immediate_ack = true;
             path.spin.reset();
             self.announce_reset_token(id);
             self.outbox
@@ -332,7 +375,11 @@ impl Connection {
         }
         let before = path.remote_cids.active();
         path.remote_cids.on_new(new, limit)?;
+        if path.unnamed_until.is_some() && path.remote_cids.rotate(false) {
+            path.unnamed_until = None;
+        }
         if path.remote_cids.active() != before {
+            path.spin.reset();
             self.announce_reset_token(id);
         }
         Ok(())
@@ -385,6 +432,10 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
+        path.unnamed_until.take_if(|until| now >= *until);
+        if path.previous_until.is_some_and(|until| now >= until) {
+            path.forget_previous();
+        }
         if let Some(previous) = path.previous.as_mut() {
             // The old address not answering is what a real migration looks like.
             let _ = previous.on_timeout(now);
@@ -399,14 +450,26 @@ impl Connection {
         }
         if path.network.on_timeout(now).is_err() {
             let to = path.network.four_tuple();
-            let back = path.previous.take().filter(NetworkPath::is_validated);
+            // Where only the size is in doubt, a silent old address is no better.
+            let proven = path.network.is_validated();
+            let back = path
+                .previous
+                .take()
+                .filter(|previous| previous.is_validated() && !(proven && previous.is_silent()));
             // An address proven before, to which the peer returned, may stay though it is silent.
             let alone = back.is_none() && !path.network.is_validated();
+            path.previous_until = None;
             if let Some(previous) = back {
                 path.network = previous;
-                path.recovery.reset_for_new_network_path(now);
-                path.mtu.reset();
-                path.recovery.on_mtu(path.mtu.current());
+                path.remote_cids.return_to_previous(false);
+                path.mtu.forget_before(path.space.peek_packet_number());
+                if std::mem::take(&mut path.starts_over) {
+                    path.reset_mtu();
+                } else {
+                    path.start_over(now);
+                }
+            } else {
+                path.forget_previous();
             }
             self.outbox
                 .push(Event::Path(PathEvent::ValidationFailed { path: id, to }));
@@ -435,11 +498,71 @@ fn preferred_paths(
 ) -> [Option<FourTuple>; 2] {
     let FourTuple { local, remote } = current.four_tuple();
     let (same, other) = if remote.is_ipv4() { (v4, v6) } else { (v6, v4) };
-    let usable = |to: &SocketAddr| to.port() != 0 && !to.ip().is_unspecified() && *to != remote;
+    let usable = |to: &SocketAddr| to.port() != 0 && *to != remote && may_lead_to(remote, *to);
     let path = |local: SocketAddr, to: Option<SocketAddr>| {
         let remote = to.filter(usable)?;
         Some(FourTuple { local, remote })
     };
     let both = current.bound_to_both_families();
     [path(local, same), both.and_then(|both| path(both, other))]
+}
+
+/// Whether a server at `from` may send us to `to`: not to many hosts at once, and not from the
+/// outside to hosts that only we can reach. RFC 9000 s21.5.3, s21.5.6.
+fn may_lead_to(from: SocketAddr, to: SocketAddr) -> bool {
+    fn reach(address: IpAddr) -> u8 {
+        match address.to_canonical() {
+            address if address.is_loopback() => 0,
+            IpAddr::V4(address) if address.is_link_local() => 1,
+            IpAddr::V6(address) if address.is_unicast_link_local() => 1,
+            IpAddr::V4(address) if address.is_private() => 2,
+            // Unique local addresses lead nowhere by guessing: whoever names one belongs there.
+            _ => 3,
+        }
+    }
+    let address = to.ip().to_canonical();
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && !broadcast
+        && reach(address) >= reach(from.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferred_addresses_reach_no_further_inside() {
+        let may = |from: &str, to: &str| {
+            let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 443);
+            may_lead_to(at(from), at(to))
+        };
+        for from in ["127.0.0.1", "192.168.0.9", "193.0.0.1", "2001:db8::1"] {
+            for to in [
+                "224.0.0.1",
+                "255.255.255.255",
+                "0.0.0.0",
+                "ff02::1",
+                "::",
+                "::ffff:224.0.0.1",
+            ] {
+                assert!(!may(from, to), "{from} {to}");
+            }
+            assert!(may(from, "193.0.0.2") && may(from, "2001:db8::2"), "{from}");
+        }
+        for inside in [
+            "127.0.0.1",
+            "::1",
+            "169.254.169.254",
+            "fe80::1",
+            "192.168.0.1",
+        ] {
+            assert!(!may("193.0.0.1", inside), "{inside}");
+            assert!(!may("2001:db8::1", inside), "{inside}");
+            assert!(may("127.0.0.1", inside), "{inside}");
+        }
+        assert!(may("10.0.0.1", "192.168.0.1"));
+        assert!(may("193.0.0.1", "fd00::1"));
+    }
 }

@@ -266,6 +266,10 @@ impl Connection {
             return;
         }
         let rtt = path.recovery.rtt();
+        if !rtt.has_sample() {
+            // Nothing is known of a new network path yet.
+            return;
+        }
         let (smoothed, min) = (rtt.smoothed(), rtt.min());
         path.ack_frequency.next_review = now + smoothed;
         let view = crate::ack::SendView::new(
@@ -278,11 +282,8 @@ impl Connection {
             peer_max,
             path.recovery.packet_threshold(),
         );
-        if let Some(request) = path.ack.request(&view) {
-            let longest = path.ack_frequency.requested_delay.unwrap_or_default();
-            path.ack_frequency.requested_delay = Some(longest.max(request.max_ack_delay));
-            path.ack_frequency.to_send = Some(request);
-            path.ack_frequency.last = Some(request);
+        let wish = path.ack.request(&view);
+        if let Some(request) = path.ack_frequency.on_review(wish) {
             let name = path.ack.name();
             self.observer.emit(now, || observe::Event::PolicyDecision {
                 policy: "ack",

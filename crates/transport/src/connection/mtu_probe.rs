@@ -27,7 +27,7 @@ impl Connection {
             return None;
         }
         let path = self.paths.get_mut(id)?;
-        if !path.may_probe_mtu() {
+        if !path.may_probe_mtu() || path.unnamed_until.is_some() {
             return None;
         }
         let size = path.mtu.probe_size(now)?;

@@ -53,9 +53,7 @@ impl Connection {
         let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let path = self.paths.get_mut(id)?;
-        if let Some(requested) = path.ack_frequency.requested_delay {
-            context.max_ack_delay = context.max_ack_delay.max(requested);
-        }
+        context.max_ack_delay = path.ack_frequency.max_ack_delay(context.max_ack_delay);
         let spaces = Spaces {
             initial: self.spaces.initial.as_mut().filter(|_| first),
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
@@ -93,9 +91,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
-        if let Some(requested) = path.ack_frequency.requested_delay {
-            context.max_ack_delay = context.max_ack_delay.max(requested);
-        }
+        context.max_ack_delay = path.ack_frequency.max_ack_delay(context.max_ack_delay);
         let mut spaces = Spaces {
             initial: self.spaces.initial.as_mut().filter(|_| first),
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
@@ -110,6 +106,7 @@ impl Connection {
             acked: &mut self.scratch.acked,
             deferred: &mut self.scratch.deferred,
             acked_ack: None,
+            acked_request: None,
             new_mtu: None,
             observer: &mut self.observer,
         };
@@ -196,6 +193,7 @@ impl Connection {
                         acked: &mut self.scratch.acked,
                         deferred: &mut self.scratch.deferred,
                         acked_ack: None,
+                        acked_request: None,
                         new_mtu: None,
                         observer: &mut self.observer,
                     };

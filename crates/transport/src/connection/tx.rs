@@ -23,7 +23,7 @@ use crate::{
 
 /// Datagrams with Initial packets, and those that validate a path, are at least this long.
 /// RFC 9000 s14.1, s8.2.1.
-pub(crate) const MIN_INITIAL_DATAGRAM: usize = 1200;
+pub(crate) const MIN_INITIAL_DATAGRAM: usize = crate::path::FULL_DATAGRAM;
 /// A packet that cannot hold this much beyond its header is not started.
 pub(super) const MIN_PACKET_ROOM: usize = 64;
 /// Segmentation offload takes no more than this in one call.
@@ -34,6 +34,8 @@ const MAX_BATCH_BYTES: usize = 65_000;
 enum Permit {
     /// Anything.
     Full,
+    /// What proves a path, and packets that do not count as in flight.
+    Validation,
     /// Initial and Handshake packets, and packets that do not count as in flight.
     Handshake,
     /// Only packets that do not count as in flight.
@@ -48,7 +50,7 @@ impl Permit {
         match self {
             Self::Full => true,
             Self::Handshake => matches!(level, Level::Initial | Level::Handshake),
-            Self::AcksOnly | Self::Blocked => false,
+            Self::Validation | Self::AcksOnly | Self::Blocked => false,
         }
     }
 }
@@ -107,14 +109,20 @@ impl Connection {
     fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
+        // Challenges leave rarely and when we choose. Answers leave when the peer chooses, and so
+        // wait for the window as everything does.
+        let may_answer =
+            !path.space.is_full() && path.recovery.can_send_off_path(MIN_INITIAL_DATAGRAM as u64);
         let ready = |network: &NetworkPath| {
-            network.wants_packet(now) && network.amplification.budget() >= MIN_DATAGRAM
+            (network.challenge_due(now) || may_answer && network.next_response().is_some())
+                && network.amplification.budget() >= MIN_DATAGRAM
         };
-        // Who moves, or lets move, must not be linkable by the connection ID. RFC 9000 s9.5. The
-        // address left behind already knows who we are.
+        // Who moves, or lets move, must not be linkable by the connection ID. RFC 9000 s9.5.
         let (network, dcid) = match (&mut path.previous, &mut path.probe) {
-            (Some(previous), _) if ready(previous) => (previous, path.remote_cids.active().cid),
-            (_, Some(probe)) if ready(probe) => (probe, path.remote_cids.probe().cid),
+            (Some(previous), _) if ready(previous) && path.remote_cids.previous().is_some() => {
+                (previous, path.remote_cids.previous()?.cid)
+            }
+            (_, Some(probe)) if ready(probe) => (probe, path.remote_cids.probe()?.cid),
             _ => return None,
         };
         let four_tuple = network.four_tuple();
@@ -131,17 +139,19 @@ impl Connection {
             now,
         );
         if network.challenge_due(now)
-            && let Some(data) = network.next_challenge(now, &mut self.rng)
+            && let Some(data) = network.next_challenge(now, size, &mut self.rng)
         {
             writer.push(&Frame::PathChallenge(data));
         }
-        if let Some(data) = network.next_response()
+        if may_answer
+            && let Some(data) = network.next_response()
             && writer.push(&Frame::PathResponse(data))
         {
             network.response_sent();
         }
         writer.pad(writer.remaining());
         open.finish(&writer);
+        open.off_path = true;
         let sealed = builder.seal_short(
             open,
             keys,
@@ -180,6 +190,9 @@ impl Connection {
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         path.pacing_until = None;
+        if path.unnamed_until.is_some() {
+            return None;
+        }
         let mut mtu = usize::from(path.mtu.current());
         if path.pending.probes > 0 && path.recovery.pto_count() > 1 {
             // Silence may mean that the path has shrunk: probes of a size that every path takes
@@ -253,22 +266,27 @@ impl Connection {
         if budget < MIN_DATAGRAM {
             return Permit::Blocked;
         }
-        // An answer to the peer's challenge waits for the window, else the peer could open it at
-        // will. RFC 9000 s8.2.2.
-        let probing = path.pending.probes > 0
-            || self.handshake_probes.iter().any(|probes| *probes > 0)
-            || path.network.challenge_due(now);
+        let probing =
+            path.pending.probes > 0 || self.handshake_probes.iter().any(|probes| *probes > 0);
         if probing && id == PathId::ZERO || path.pending.probes > 0 {
             return Permit::Full;
         }
         if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
-            return self.permit_for_handshake(id, mtu);
+            // A challenge passes, alone: whoever makes the address change must not thereby open
+            // the window. RFC 9000 s8.2.2.
+            return if path.network.challenge_due(now) {
+                Permit::Validation
+            } else {
+                self.permit_for_handshake(id, mtu)
+            };
         }
         if self.config.pacing
             && !batching
-            && !path.network.wants_packet(now)
             && let Some(at) = path.recovery.next_send_time(now, mtu as u64)
         {
+            if path.network.wants_packet(now) {
+                return Permit::Validation;
+            }
             path.pacing_until = Some(at);
             return Permit::AcksOnly;
         }
@@ -405,11 +423,11 @@ impl Connection {
                         || self.streams.has_data()
                         || self.datagrams.has_frames())
             }
-            Level::OneRtt => self.wants_one_rtt(now, id, full),
+            Level::OneRtt => self.wants_one_rtt(now, id, permit),
         }
     }
 
-    fn wants_one_rtt(&self, now: Instant, id: PathId, full: bool) -> bool {
+    fn wants_one_rtt(&self, now: Instant, id: PathId, permit: Permit) -> bool {
         if self.keys.one_rtt.is_none() {
             return false;
         }
@@ -420,9 +438,12 @@ impl Connection {
         let Some(path) = self.paths.get(id) else {
             return false;
         };
-        if path.space.received.ack_due(now) {
+        if path.space.received.ack_due(now)
+            || permit == Permit::Validation && path.network.wants_packet(now)
+        {
             return true;
         }
+        let full = permit == Permit::Full;
         // In bulk the first question is the only one.
         full && (self.streams.has_data()
             || path.pending.ping
@@ -463,6 +484,7 @@ impl Connection {
             Level::ZeroRtt => self.handshake.first_version,
             _ => self.handshake.version,
         };
+        let datagram_size = builder.len() + builder.remaining();
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
@@ -525,15 +547,18 @@ impl Connection {
                     multipath: path.id != PathId::ZERO,
                     timestamps: self.timestamps,
                 };
-                write_path_frames(
-                    now,
-                    path,
-                    &acks,
-                    full,
-                    &mut self.rng,
-                    &mut writer,
-                    &mut open,
-                );
+                if full || permit == Permit::Validation {
+                    let answers = full || path.recovery.can_send(MIN_INITIAL_DATAGRAM as u64);
+                    open.validates_path = write_validation(
+                        now,
+                        path,
+                        datagram_size,
+                        answers,
+                        &mut self.rng,
+                        &mut writer,
+                    );
+                }
+                write_path_frames(now, path, &acks, full, &mut writer);
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
             }
             if full {
@@ -669,31 +694,40 @@ struct AckWriting {
     timestamps: Option<crate::space::TimestampConfig>,
 }
 
+/// A challenge that is due, and an answer if `answers` may leave; whether anything was written.
+/// First in the packet: interoperability tests look for them there.
+fn write_validation(
+    now: Instant,
+    path: &mut crate::path::Path,
+    datagram_size: usize,
+    answers: bool,
+    rng: &mut crate::rng::Rng,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    let mut wrote = false;
+    if path.network.challenge_due(now)
+        && let Some(data) = path.network.next_challenge(now, datagram_size, rng)
+    {
+        wrote |= writer.push(&Frame::PathChallenge(data));
+    }
+    if answers
+        && let Some(data) = path.network.next_response()
+        && writer.push(&Frame::PathResponse(data))
+    {
+        path.network.response_sent();
+        wrote = true;
+    }
+    wrote
+}
+
 /// Frames that belong to this path alone, most urgent first.
 fn write_path_frames(
     now: Instant,
     path: &mut crate::path::Path,
     acks: &AckWriting,
     full: bool,
-    rng: &mut crate::rng::Rng,
     writer: &mut PacketWriter<'_>,
-    open: &mut OpenPacket,
 ) {
-    // The challenge first: interoperability tests look for it in the first packet.
-    if full
-        && path.network.challenge_due(now)
-        && let Some(data) = path.network.next_challenge(now, rng)
-        && writer.push(&Frame::PathChallenge(data))
-    {
-        open.validates_path = true;
-    }
-    if full
-        && let Some(data) = path.network.next_response()
-        && writer.push(&Frame::PathResponse(data))
-    {
-        path.network.response_sent();
-        open.validates_path = true;
-    }
     let ack_path = acks.multipath.then_some(path.id);
     if path.space.received.has_unreported() {
         path.space
@@ -735,8 +769,8 @@ fn write_path_frames(
             reordering: request.reordering_threshold,
         };
         if writer.push(&frame) {
-            path.ack_frequency.next_sequence += 1;
-            path.ack_frequency.to_send = None;
+            path.ack_frequency.on_written(request);
+            path.recovery.on_ack_request(request);
         }
     }
 }

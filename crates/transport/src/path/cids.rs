@@ -178,7 +178,9 @@ const REMEMBERED_RETIRED: usize = 32;
 #[derive(Debug)]
 pub struct RemoteCids {
     active: RemoteCid,
-    /// In use on a network path that carries no data yet, or no more.
+    /// In use towards the address left behind; the active one itself where there was no other.
+    previous: Option<RemoteCid>,
+    /// In use on a network path that carries no data yet.
     probe: Option<RemoteCid>,
     /// Ascending by sequence number.
     spare: VecDeque<RemoteCid>,
@@ -203,6 +205,7 @@ impl RemoteCids {
         };
         Self {
             active,
+            previous: None,
             probe: None,
             spare: VecDeque::new(),
             retire_prior_to: 0,
@@ -235,7 +238,13 @@ impl RemoteCids {
     }
 
     fn known(&self) -> impl Iterator<Item = &RemoteCid> {
+        let active = self.active.sequence;
         std::iter::once(&self.active)
+            .chain(
+                self.previous
+                    .iter()
+                    .filter(move |previous| previous.sequence != active),
+            )
             .chain(&self.probe)
             .chain(&self.spare)
     }
@@ -287,6 +296,11 @@ impl RemoteCids {
                 self.queue_retire(sequence, retire_limit)?;
             }
             let before = self.retire_prior_to;
+            if let Some(previous) = self.previous.take_if(|previous| previous.sequence < before)
+                && previous.sequence != self.active.sequence
+            {
+                self.queue_retire(previous.sequence, retire_limit)?;
+            }
             if let Some(probe) = self.probe.take_if(|probe| probe.sequence < before) {
                 self.queue_retire(probe.sequence, retire_limit)?;
             }
@@ -337,44 +351,100 @@ impl RemoteCids {
         self.to_retire.len() < MAX_QUEUED_BY_ROTATION
     }
 
-    /// Switches to the next spare ID and retires the one in use. False without a spare, or while
-    /// too many retirements wait to be announced.
-    pub fn rotate(&mut self) -> bool {
-        if !self.may_rotate() {
-            return false;
+    /// Switches to the next spare ID; the one in use stays with the address left behind if `keep`,
+    /// else it is retired. False without a spare, or while too many retirements wait to be
+    /// announced: then both addresses share it.
+    pub fn rotate(&mut self, keep: bool) -> bool {
+        if self.may_rotate()
+            && let Some(next) = self.spare.pop_front()
+        {
+            self.take_over(next, keep);
+            return true;
         }
-        let Some(next) = self.spare.pop_front() else {
-            return false;
-        };
-        self.retire(self.active.sequence);
-        self.active = next;
-        true
+        if keep {
+            self.drop_previous();
+            self.previous = Some(self.active);
+        }
+        false
     }
 
-    /// Whether an ID is left for another network path.
-    pub fn has_spare(&self) -> bool {
-        self.probe.is_some() || !self.spare.is_empty()
+    fn take_over(&mut self, next: RemoteCid, keep: bool) {
+        let old = std::mem::replace(&mut self.active, next);
+        if keep {
+            if let Some(previous) = self.previous.replace(old)
+                && previous.sequence != old.sequence
+            {
+                self.retire(previous.sequence);
+            }
+        } else if self
+            .previous
+            .is_none_or(|previous| previous.sequence != old.sequence)
+        {
+            self.retire(old.sequence);
+        }
     }
 
-    /// The ID for a network path beside the one in use, which must not share it (RFC 9000 s9.5):
-    /// the same until [`Self::adopt_probe`] or [`Self::drop_probe`]. Without a spare, the active
-    /// one has to do.
-    pub fn probe(&mut self) -> RemoteCid {
+    /// The ID for the address left behind; `None` when the peer took it back.
+    pub fn previous(&self) -> Option<RemoteCid> {
+        self.previous
+    }
+
+    /// Back to the address left behind, and to its ID. `keep` as with [`Self::rotate`]. True if
+    /// the ID in use changed.
+    pub fn return_to_previous(&mut self, keep: bool) -> bool {
+        match self.previous.take() {
+            Some(previous) if previous.sequence != self.active.sequence => {
+                self.take_over(previous, keep);
+                true
+            }
+            _ => {
+                self.previous = keep.then_some(self.active);
+                false
+            }
+        }
+    }
+
+    /// The address left behind is given up.
+    pub fn drop_previous(&mut self) {
+        if let Some(previous) = self.previous.take()
+            && previous.sequence != self.active.sequence
+        {
+            self.retire(previous.sequence);
+        }
+    }
+
+    /// Whether the peer has no connection IDs: nothing to change, and nothing to be linked by.
+    pub fn is_nameless(&self) -> bool {
+        self.active.cid.is_empty()
+    }
+
+    /// Whether [`Self::probe`] has an ID to give.
+    pub fn may_probe(&self) -> bool {
+        self.is_nameless() || self.probe.is_some() || self.may_rotate() && !self.spare.is_empty()
+    }
+
+    /// The ID for a network path beside the one in use: the same until [`Self::adopt_probe`] or
+    /// [`Self::drop_probe`]. `None` without a spare: the two network paths must not share one, and
+    /// a probe that cannot have its own is not sent, nor answered. RFC 9000 s9.5.
+    pub fn probe(&mut self) -> Option<RemoteCid> {
+        if self.is_nameless() {
+            return Some(self.active);
+        }
         if self.probe.is_none() && self.may_rotate() {
             self.probe = self.spare.pop_front();
         }
-        self.probe.unwrap_or(self.active)
+        self.probe
     }
 
-    /// The network path beside takes over, with its ID. True if the ID in use changed.
-    pub fn adopt_probe(&mut self) -> bool {
+    /// The network path beside takes over, with its ID. `keep` as with [`Self::rotate`]. True if
+    /// the ID in use changed.
+    pub fn adopt_probe(&mut self, keep: bool) -> bool {
         match self.probe.take() {
             Some(probe) => {
-                self.retire(self.active.sequence);
-                self.active = probe;
+                self.take_over(probe, keep);
                 true
             }
-            None => self.rotate(),
+            None => self.rotate(keep),
         }
     }
 
@@ -389,6 +459,7 @@ impl RemoteCids {
     /// retired, mean nothing. RFC 9000 s10.3.1.
     pub fn is_reset_token(&self, token: &ResetToken) -> bool {
         std::iter::once(&self.active)
+            .chain(&self.previous)
             .chain(&self.probe)
             .any(|used| used.token.as_ref() == Some(token))
     }

@@ -19,14 +19,15 @@ pub enum PathEvent {
         /// Where it goes now.
         to: FourTuple,
     },
-    /// The path's current address answered a challenge.
+    /// The path's current address answered a challenge, and full datagrams arrive there.
     Validated {
         /// Which path.
         path: PathId,
         /// The address.
         to: FourTuple,
     },
-    /// No answer came; the path went back to its former address if there was one.
+    /// No answer came, or full datagrams do not arrive; the path went back to its former address
+    /// if there was one that may still be in use.
     ValidationFailed {
         /// Which path.
         path: PathId,

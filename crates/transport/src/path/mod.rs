@@ -9,6 +9,7 @@
 //! Called by: `connection/`.
 //! Spec: RFC 9000 s8-9, RFC 8899, RFC 10069.
 
+mod ack_frequency;
 mod amplification;
 mod cids;
 mod lifecycle;
@@ -20,13 +21,14 @@ mod validation;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use ack_frequency::AckFrequencyState;
 pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};
 pub use lifecycle::{PathEvent, PathStats};
 pub(crate) use mtu::MtuDiscovery;
 pub(crate) use network::NetworkPath;
 pub(crate) use set::PathSet;
-pub(crate) use validation::{Validation, ValidationFailed};
+pub(crate) use validation::{Proof, Validation, ValidationFailed};
 
 use crate::{
     ack::AckPolicy,
@@ -42,6 +44,9 @@ use crate::{
 /// Room for the longest short header, a PATH_CHALLENGE and the AEAD tag: an address that may get
 /// less than this gets nothing.
 pub(crate) const MIN_DATAGRAM: u64 = 56;
+
+/// What every path must carry, UDP payload bytes. RFC 9000 s14, s8.2.1.
+pub(crate) const FULL_DATAGRAM: usize = 1200;
 
 /// A path and all that belongs to it alone.
 pub(crate) struct Path {
@@ -75,6 +80,13 @@ pub(crate) struct Path {
     pub(crate) ack_frequency: AckFrequencyState,
     /// The pacer lets nothing go before.
     pub(crate) pacing_until: Option<Instant>,
+    /// Our address changed and no connection ID is left for the new one: nothing leaves before
+    /// one comes, or this.
+    pub(crate) unnamed_until: Option<Instant>,
+    /// Until then the peer's former address is listened to, and no longer.
+    pub(crate) previous_until: Option<Instant>,
+    /// The address changed; once the new one is proven, [`Path::start_over`].
+    pub(crate) starts_over: bool,
 }
 
 /// Small things that wait for the next packet on a path.
@@ -88,32 +100,23 @@ pub(crate) struct PathPending {
     pub(crate) probes: u8,
 }
 
-/// What we asked of the peer's acknowledgements, and what it asked of ours.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AckFrequencyState {
-    pub(crate) next_sequence: u64,
-    pub(crate) to_send: Option<crate::ack::AckRequest>,
-    /// The newest request made.
-    pub(crate) last: Option<crate::ack::AckRequest>,
-    pub(crate) largest_received: Option<u64>,
-    /// The longest delay asked of the peer so far and possibly in force.
-    pub(crate) requested_delay: Option<std::time::Duration>,
-    pub(crate) next_review: Instant,
-}
-
 /// The latency spin bit of one path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpinBit {
     enabled: bool,
     value: bool,
+    /// What is sent where it is disabled: chosen at random, as RFC 9000 s17.4 recommends.
+    constant: bool,
 }
 
 impl SpinBit {
     /// Disabled on one connection in 16 whatever the configuration. RFC 9000 s17.4.
     pub(crate) fn new(wanted: bool, rng: &mut Rng) -> Self {
+        let draw = rng.below(32);
         Self {
-            enabled: wanted && rng.below(16) != 0,
+            enabled: wanted && draw % 16 != 0,
             value: false,
+            constant: draw >= 16,
         }
     }
 
@@ -124,10 +127,14 @@ impl SpinBit {
 
     /// The bit for the next packet.
     pub(crate) fn value(self) -> bool {
-        self.enabled && self.value
+        if self.enabled {
+            self.value
+        } else {
+            self.constant
+        }
     }
 
-    /// A new network path starts from zero.
+    /// A new network path, or a new connection ID, starts from zero.
     pub(crate) fn reset(&mut self) {
         self.value = false;
     }
@@ -160,7 +167,33 @@ impl Path {
             spin: SpinBit::new(config.spin_bit, rng),
             ack_frequency: AckFrequencyState::default(),
             pacing_until: None,
+            unnamed_until: None,
+            previous_until: None,
+            starts_over: false,
         }
+    }
+
+    /// The address left behind is of no interest any more, nor is its connection ID.
+    pub(crate) fn forget_previous(&mut self) {
+        self.previous = None;
+        self.previous_until = None;
+        self.remote_cids.drop_previous();
+    }
+
+    /// Another address is another path: what was learned of the old one is forgotten.
+    /// RFC 9000 s9.4.
+    pub(crate) fn start_over(&mut self, now: Instant) {
+        self.starts_over = false;
+        self.recovery.reset_for_new_network_path(now);
+        self.ack_frequency.on_new_network_path(now);
+        self.reset_mtu();
+    }
+
+    /// The smallest datagram size, and the search for more from there.
+    pub(crate) fn reset_mtu(&mut self) {
+        self.mtu.reset();
+        self.mtu.forget_before(self.space.peek_packet_number());
+        self.recovery.on_mtu(self.mtu.current());
     }
 
     /// The network path, current, previous or under probe, that has this 4-tuple.
@@ -193,16 +226,20 @@ impl Path {
 
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
+        let named = self.unnamed_until.is_none();
+        let previous_named = self.remote_cids.previous().is_some();
+        let probe_named = self.remote_cids.may_probe();
         let networks = [
-            Some(&self.network),
-            self.previous.as_ref(),
-            self.probe.as_ref(),
+            (Some(&self.network), named),
+            (self.previous.as_ref(), previous_named),
+            (self.probe.as_ref(), probe_named),
         ];
         networks
             .into_iter()
-            .flatten()
-            .filter_map(|network| network.validation_timer())
-            .chain(self.mtu.timer().filter(|_| self.may_probe_mtu()))
+            .filter_map(|(network, named)| network?.validation_timer(named))
+            .chain(self.mtu.timer().filter(|_| self.may_probe_mtu() && named))
+            .chain(self.unnamed_until)
+            .chain(self.previous_until)
             .min()
     }
 }

@@ -3,8 +3,6 @@
 //! Owns: the search state. Sizes are UDP payload bytes. Does not own: sending probes (the pump
 //! builds them) or declaring them lost (recovery reports their fate).
 
-use std::time::Duration;
-
 use crate::{config::MtuConfig, time::Instant, units::PacketNumber};
 
 /// Smallest datagram size QUIC may assume. RFC 9000 s14.
@@ -27,6 +25,8 @@ pub(crate) struct MtuDiscovery {
     suspicious_losses: u8,
     /// The newest packet larger than the base size that arrived.
     largest_large_acked: Option<PacketNumber>,
+    /// Packets below this went another way.
+    first_number: PacketNumber,
     enabled: bool,
 }
 
@@ -54,6 +54,7 @@ impl MtuDiscovery {
             phase: Phase::Idle { again_at: None },
             suspicious_losses: 0,
             largest_large_acked: None,
+            first_number: 0,
             enabled: false,
         }
     }
@@ -103,6 +104,13 @@ impl MtuDiscovery {
         self.current = self.config.initial.clamp(BASE, self.limit.max(BASE));
         self.suspicious_losses = 0;
         self.begin_search();
+    }
+
+    /// Packets below `number` were sent to another address, or before something else that lost
+    /// them whatever their size: no suspicion follows from their fate.
+    pub(crate) fn forget_before(&mut self, number: PacketNumber) {
+        self.first_number = self.first_number.max(number);
+        self.suspicious_losses = 0;
     }
 
     /// The size of the probe to send now, if one is wanted.
@@ -198,15 +206,12 @@ impl MtuDiscovery {
     /// for large datagrams. RFC 8899 s4.3.
     ///
     /// A full queue drops large packets in rows, too, but lets later ones through: only a loss
-    /// that no later large packet survived is suspicious.
-    pub(crate) fn on_lost(
-        &mut self,
-        now: Instant,
-        number: PacketNumber,
-        bytes: u16,
-    ) -> Option<u16> {
+    /// that no later large packet survived is suspicious. An outage looks just like a black hole
+    /// when the first packet through after it is small; so the size given up is probed at once,
+    /// and after an outage it is back a round trip later.
+    pub(crate) fn on_lost(&mut self, number: PacketNumber, bytes: u16) -> Option<u16> {
         let outlived = self.largest_large_acked.is_some_and(|acked| acked > number);
-        if bytes <= BASE || self.current <= BASE || outlived {
+        if bytes <= BASE || self.current <= BASE || outlived || number < self.first_number {
             return None;
         }
         self.suspicious_losses += 1;
@@ -214,11 +219,17 @@ impl MtuDiscovery {
             return None;
         }
         self.suspicious_losses = 0;
-        self.current = BASE;
-        // Give the path a minute before trusting larger sizes again.
-        let pause = self.config.raise_interval.min(Duration::from_secs(60));
-        self.phase = Phase::Idle {
-            again_at: self.enabled.then_some(now + pause),
+        let suspect = std::mem::replace(&mut self.current, BASE);
+        self.phase = if self.enabled {
+            Phase::Search {
+                low: BASE,
+                high: self.upper_bound().max(suspect),
+                probe: suspect,
+                failures: 0,
+                in_flight: false,
+            }
+        } else {
+            Phase::Idle { again_at: None }
         };
         Some(BASE)
     }

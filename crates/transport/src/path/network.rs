@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
-use super::{Amplification, Validation, ValidationFailed};
+use super::{Amplification, Proof, Validation, ValidationFailed};
 use crate::{rng::Rng, time::Instant, units::FourTuple};
 
 /// One 4-tuple with its validation and amplification state.
@@ -13,6 +13,10 @@ pub(crate) struct NetworkPath {
     bound: SocketAddr,
     pub(crate) amplification: Amplification,
     validation: Option<Validation>,
+    /// When the last challenge left.
+    challenged_at: Option<Instant>,
+    /// Whether the last validation ended without an answer.
+    silent: bool,
     responses: VecDeque<[u8; 8]>,
 }
 
@@ -23,6 +27,8 @@ impl NetworkPath {
             bound: four_tuple.local,
             amplification: Amplification::new(),
             validation: None,
+            challenged_at: None,
+            silent: false,
             responses: VecDeque::new(),
         }
     }
@@ -60,9 +66,22 @@ impl NetworkPath {
         self.is_validating() || !self.responses.is_empty()
     }
 
-    /// Starts (or starts anew) to prove the address by PATH_CHALLENGE.
+    /// Whether the last attempt to prove the address ended without an answer.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Starts to prove the address by PATH_CHALLENGE; an attempt under way goes on.
+    ///
+    /// Addresses may change hands as fast as packets arrive. Challenges must not: they leave no
+    /// more often than Initials would, one per PTO. RFC 9000 s8.2.1.
     pub(crate) fn start_validation(&mut self, now: Instant, pto: Duration) {
-        self.validation = Some(Validation::new(now, pto));
+        if self.is_validating() {
+            return;
+        }
+        let start = self.challenged_at.map_or(now, |at| now.max(at + pto));
+        self.validation = Some(Validation::new(start, pto));
+        self.silent = false;
     }
 
     /// A PATH_CHALLENGE arrived over this network path. At most `limit` wait; more are
@@ -75,18 +94,25 @@ impl NetworkPath {
         true
     }
 
-    /// A PATH_RESPONSE arrived (over any network path, RFC 9000 s8.2.3). True if it proves this one.
-    pub(crate) fn on_response(&mut self, data: &[u8; 8]) -> bool {
-        if !self
-            .validation
-            .as_ref()
-            .is_some_and(|validation| validation.matches(data))
-        {
-            return false;
-        }
-        self.validation = None;
+    /// A PATH_RESPONSE arrived (over any network path, RFC 9000 s8.2.3). What it proves of this one,
+    /// if anything.
+    ///
+    /// Where the amplification limit kept the challenge small, the address is proven and may get
+    /// full datagrams from now on; whether they arrive, a second attempt must find out.
+    pub(crate) fn on_response(
+        &mut self,
+        now: Instant,
+        pto: Duration,
+        data: &[u8; 8],
+    ) -> Option<Proof> {
+        let proof = self.validation.as_ref()?.proof(data)?;
+        self.validation = match proof {
+            Proof::Path => None,
+            // At once: the answer shows that the way is not congested by challenges.
+            Proof::Address => Some(Validation::new(now, pto)),
+        };
         self.amplification.set_validated();
-        true
+        Some(proof)
     }
 
     /// The challenge to send now, if one is due.
@@ -96,11 +122,21 @@ impl NetworkPath {
             .is_some_and(|validation| validation.is_due(now))
     }
 
-    /// Draws the data of the challenge that goes out now.
-    pub(crate) fn next_challenge(&mut self, now: Instant, rng: &mut Rng) -> Option<[u8; 8]> {
-        self.validation
-            .as_mut()
-            .map(|validation| validation.next(now, rng))
+    /// Draws the data of the challenge that goes out now, in a datagram of `size` bytes.
+    pub(crate) fn next_challenge(
+        &mut self,
+        now: Instant,
+        size: usize,
+        rng: &mut Rng,
+    ) -> Option<[u8; 8]> {
+        let proves = if size >= super::FULL_DATAGRAM {
+            Proof::Path
+        } else {
+            Proof::Address
+        };
+        let validation = self.validation.as_mut()?;
+        self.challenged_at = Some(now);
+        Some(validation.next(now, proves, rng))
     }
 
     pub(crate) fn next_response(&self) -> Option<[u8; 8]> {
@@ -116,10 +152,10 @@ impl NetworkPath {
         !self.responses.is_empty() || self.challenge_due(now)
     }
 
-    /// When the validation wants attention. A challenge that the amplification limit holds back
-    /// waits for the peer, not for time.
-    pub(crate) fn validation_timer(&self) -> Option<Instant> {
-        let may_send = self.amplification.budget() >= super::MIN_DATAGRAM;
+    /// When the validation wants attention. A challenge that the amplification limit or the lack of
+    /// a connection ID (`named` false) holds back waits for the peer, not for time.
+    pub(crate) fn validation_timer(&self, named: bool) -> Option<Instant> {
+        let may_send = named && self.amplification.budget() >= super::MIN_DATAGRAM;
         self.validation.as_ref().map(|validation| {
             if may_send {
                 validation.timer()
@@ -137,6 +173,7 @@ impl NetworkPath {
             .is_some_and(|validation| validation.has_failed(now))
         {
             self.validation = None;
+            self.silent = true;
             return Err(ValidationFailed);
         }
         Ok(())

@@ -13,11 +13,27 @@ const CHALLENGES: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValidationFailed;
 
+/// What an answer to a challenge proves. RFC 9000 s8.2.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Somebody at the address hears us; whether it can be reached with full datagrams is open.
+    Address,
+    /// That, and datagrams of 1,200 bytes arrive there.
+    Path,
+}
+
+/// A challenge that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Challenge {
+    data: [u8; 8],
+    proves: Proof,
+}
+
 /// An attempt under way. Each retransmission carries fresh data (RFC 9000 s8.2.1), any of which
 /// may be answered.
 #[derive(Debug)]
 pub(crate) struct Validation {
-    sent: [Option<[u8; 8]>; CHALLENGES],
+    sent: [Option<Challenge>; CHALLENGES],
     count: usize,
     due: Instant,
     interval: Duration,
@@ -25,15 +41,16 @@ pub(crate) struct Validation {
 }
 
 impl Validation {
-    /// For a path whose present PTO is `pto`. The attempt ends after three times the larger of that
-    /// and of the initial PTO (RFC 9000 s8.2.4); challenges follow each other as probes would.
-    pub(crate) fn new(now: Instant, pto: Duration) -> Self {
+    /// For a path whose present PTO is `pto`, the first challenge being due at `start`. The attempt
+    /// ends after three times the larger of that and of the initial PTO (RFC 9000 s8.2.4);
+    /// challenges follow each other as probes would.
+    pub(crate) fn new(start: Instant, pto: Duration) -> Self {
         Self {
             sent: [None; CHALLENGES],
             count: 0,
-            due: now,
+            due: start,
             interval: pto,
-            deadline: now + 3 * pto.max(crate::recovery::INITIAL_PTO),
+            deadline: start + 3 * pto.max(crate::recovery::INITIAL_PTO),
         }
     }
 
@@ -41,10 +58,11 @@ impl Validation {
         self.count < CHALLENGES && now >= self.due
     }
 
-    pub(crate) fn next(&mut self, now: Instant, rng: &mut Rng) -> [u8; 8] {
+    /// The data to send in a datagram that, answered, proves this much.
+    pub(crate) fn next(&mut self, now: Instant, proves: Proof, rng: &mut Rng) -> [u8; 8] {
         let data = rng.array();
         if let Some(slot) = self.sent.get_mut(self.count) {
-            *slot = Some(data);
+            *slot = Some(Challenge { data, proves });
             self.count += 1;
         }
         self.due = now + self.interval;
@@ -52,11 +70,13 @@ impl Validation {
         data
     }
 
-    pub(crate) fn matches(&self, data: &[u8; 8]) -> bool {
+    /// What `data`, coming back, proves; `None` if it was not sent.
+    pub(crate) fn proof(&self, data: &[u8; 8]) -> Option<Proof> {
         self.sent
             .iter()
             .flatten()
-            .any(|sent| verify_slices_are_equal(sent, data).is_ok())
+            .find(|sent| verify_slices_are_equal(&sent.data, data).is_ok())
+            .map(|sent| sent.proves)
     }
 
     pub(crate) fn timer(&self) -> Instant {
