@@ -7,7 +7,7 @@ use tautline::{
 };
 
 /// Why the program ends without success.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     sentence: String,
     code: u8,
@@ -30,6 +30,14 @@ impl Failure {
         Self {
             sentence: sentence.into(),
             code: 127,
+        }
+    }
+
+    /// The user ended the program; the code is what shells report for SIGINT.
+    pub(crate) fn interrupted(sentence: impl Into<String>) -> Self {
+        Self {
+            sentence: sentence.into(),
+            code: 130,
         }
     }
 

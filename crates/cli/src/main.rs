@@ -2,10 +2,15 @@
 //!
 //! Purpose: the stack in everyday use: serve and get files, measure, demonstrate.
 //! Owns: one folder per subcommand ([`serve`], [`get`], [`perf`], [`interop`], [`demo`]), what
-//! they share ([`options`], [`identity`], [`http09`], [`checksum`], [`report`]) and how they fail
-//! ([`failure`]).
+//! they share ([`options`], [`identity`], [`http09`], [`checksum`], [`report`], [`output`],
+//! [`signals`]) and how they fail ([`failure`]).
 //! Does not own: QUIC (`tautline`), HTTP/3 (`tautline-h3`).
 //! To add a subcommand: a folder with `Args` and `run`, and a variant of [`Command`].
+
+#![deny(
+    clippy::print_stdout,
+    reason = "it panics when nobody reads: `output::print`"
+)]
 
 mod checksum;
 mod demo;
@@ -15,9 +20,11 @@ mod http09;
 mod identity;
 mod interop;
 mod options;
+mod output;
 mod perf;
 mod report;
 mod serve;
+mod signals;
 
 use std::process::ExitCode;
 

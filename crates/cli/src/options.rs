@@ -8,10 +8,7 @@ use std::{
 };
 
 use clap::{Args, builder::PossibleValuesParser};
-use rustls::{
-    RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
-};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tautline::{
     ConnectHostError, Connection, Endpoint, HandshakeError, TransportConfig,
     tls::{ClientTls, Fingerprint},
@@ -86,7 +83,8 @@ impl TrustOptions {
         } else if self.insecure {
             ClientTls::danger_accept_any_certificate()
         } else if let Some(path) = &self.ca {
-            ClientTls::with_roots(roots_from(path)?)
+            let trusted = ClientTls::with_certificates(certificates_from(path)?);
+            trusted.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?
         } else {
             ClientTls::with_platform_roots()?
         };
@@ -117,15 +115,6 @@ impl TrustOptions {
             error.into()
         })
     }
-}
-
-fn roots_from(path: &Path) -> Outcome<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates_from(path)? {
-        let added = roots.add(certificate);
-        added.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    }
-    Ok(roots)
 }
 
 /// The certificates of a PEM file, at least one.

@@ -130,6 +130,9 @@ fn nothing_outside_of_the_directory_is_served() {
         "/inside/%2e%2e%2f%2e%2e%2fsecret",
         "/escape",
         "/up/secret",
+        "/up/missing",
+        // Out and in again.
+        "/up/www/inside/file",
         "/.hidden",
         "/inside/file/",
         "/inside/file/x",
@@ -146,6 +149,16 @@ fn nothing_outside_of_the_directory_is_served() {
     }
     #[cfg(unix)]
     {
+        // What is outside is answered like what does not exist.
+        for path in [
+            "/escape",
+            "/up/secret",
+            "/up/missing",
+            "/up/www/inside/file",
+        ] {
+            let said = fail(server.get(got.path()).arg(server.url(path)));
+            assert!(said.contains("404"), "{path}: {said}");
+        }
         succeed(server.get(got.path()).arg(server.url("/link")));
         assert_eq!(read(got.path(), "link"), b"inside");
     }

@@ -18,7 +18,6 @@ mod payload;
 
 use std::{
     fs::OpenOptions,
-    io::Write as _,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     sync::{
@@ -33,7 +32,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tautline_sim::links;
 use tautline_transport::congestion::registry;
 
-use crate::failure::{Failure, Outcome};
+use crate::{
+    failure::{Failure, Outcome},
+    output::print,
+};
 use cell::{Cell, Measured};
 use payload::Payload;
 
@@ -144,14 +146,6 @@ pub(crate) fn run(args: Args) -> Outcome {
             "{failed} of {} transfers failed",
             run.cells.len()
         ))),
-    }
-}
-
-/// Prints; a reader that has seen enough (`| head`) is no failure.
-fn print(text: &str) -> Outcome {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
     }
 }
 

@@ -14,6 +14,7 @@ mod target;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -26,6 +27,8 @@ use crate::{
     checksum::Digest,
     failure::{Failure, Outcome},
     options::{TransportOptions, TrustOptions, client_endpoint},
+    output::print,
+    signals::asked_to_stop,
 };
 pub(crate) use origin::{Job, Origin, Protocol};
 pub(crate) use part::Out;
@@ -99,13 +102,35 @@ pub(crate) async fn run(args: Args) -> Outcome {
         work.spawn(from_origin(Arc::clone(&shared), origin, jobs));
     }
     let mut failures = Vec::new();
-    while let Some(failed) = work.join_next().await {
-        failures.extend(failed.map_err(|error| Failure::new(error.to_string()))?);
+    let mut interrupted = false;
+    let mut asked = pin!(asked_to_stop());
+    loop {
+        tokio::select! {
+            failed = work.join_next() => match failed {
+                Some(failed) => {
+                    failures.extend(failed.map_err(|error| Failure::new(error.to_string()))?);
+                }
+                None => break,
+            },
+            told = asked.as_mut() => {
+                told?;
+                if interrupted {
+                    return Err(Failure::interrupted("interrupted twice"));
+                }
+                interrupted = true;
+                asked.set(asked_to_stop());
+                // Every transfer breaks, and keeps what it has.
+                endpoint.close(h3::error::Code::H3_REQUEST_CANCELLED.value(), b"interrupted");
+            }
+        }
     }
     // Whoever does not answer any more times out.
     let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
     match (failures.len(), failures.pop()) {
         (0, _) | (_, None) => Ok(()),
+        _ if interrupted => Err(Failure::interrupted(
+            "interrupted; the same command goes on from what arrived of resumable files",
+        )),
         (1, Some(failure)) => Err(failure),
         (count, Some(last)) => {
             failures
@@ -174,7 +199,11 @@ async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job
     };
     let origin = match connected.await {
         Ok(origin) => origin,
-        Err(failure) => return vec![failure],
+        // Each of its files fails, and is counted.
+        Err(failure) => {
+            let failed = jobs.iter().map(|job| failure.clone().at(&job.target));
+            return failed.collect();
+        }
     };
     let mut work = JoinSet::new();
     for job in jobs {
@@ -186,13 +215,10 @@ async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job
             let bar = progress.bar(&job);
             let outcome = origin.fetch(&job, &bar).await;
             progress.done(&bar);
-            match outcome {
-                Ok(digest) => {
-                    progress.report(&job, digest);
-                    None
-                }
-                Err(failure) => Some(failure.at(&job.target)),
-            }
+            outcome
+                .and_then(|digest| progress.report(&job, digest))
+                .err()
+                .map(|failure| failure.at(&job.target))
         });
     }
     let mut failures = Vec::new();
@@ -237,10 +263,13 @@ impl Progress {
     }
 
     /// A line as `sha256sum` writes and checks it.
-    fn report(&self, job: &Job, digest: Digest) {
+    fn report(&self, job: &Job, digest: Digest) -> Outcome {
         self.bars.suspend(|| match &job.out {
-            Out::File(path) => println!("{digest}  {}", path.display()),
-            Out::Stdout => eprintln!("{digest}  -"),
-        });
+            Out::File(path) => print(&format!("{digest}  {}\n", path.display())),
+            Out::Stdout => {
+                eprintln!("{digest}  -");
+                Ok(())
+            }
+        })
     }
 }

@@ -1,14 +1,15 @@
 //! Files under way: `NAME.part`, with a note beside it that makes resuming safe.
 //!
 //! Owns: the part file, `NAME.part.note` (URL and entity tag of what the part is a part of),
-//! checksum, the final rename.
+//! checksum, the final rename. Devices, pipes and standard output are written to straight.
 //! Does not own: the network.
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io::{self, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -19,8 +20,10 @@ use crate::{
     failure::{Failure, Outcome},
 };
 
-/// Bytes gathered before they go to the disk in one step.
+/// Bytes gathered before they go to the disk in one step,
 const BATCH_BYTES: usize = 1 << 20;
+/// or the time, on slow links: what is not there when the machine stops must be fetched again.
+const BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// Where a download goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,13 +32,23 @@ pub(crate) enum Out {
     Stdout,
 }
 
+/// Where the bytes of a download are put while it runs.
+enum Place {
+    /// A file of this name, at the end.
+    File(PathBuf),
+    /// Something that takes bytes as they come and keeps none for us, named for people.
+    Straight(String),
+}
+
 /// A download under way.
 pub(crate) struct Part {
-    out: Out,
+    place: Place,
     /// `None` only while a batch is being written.
     sink: Option<Sink>,
     pending: Vec<Bytes>,
     pending_bytes: usize,
+    /// When the first of the gathered bytes came.
+    pending_since: Option<Instant>,
     received: u64,
 }
 
@@ -46,7 +59,7 @@ struct Sink {
 
 enum Writer {
     File(File),
-    Stdout,
+    Straight(Box<dyn Write + Send>),
 }
 
 /// What an earlier attempt left.
@@ -54,6 +67,32 @@ enum Writer {
 pub(crate) struct Resume {
     pub(crate) offset: u64,
     pub(crate) etag: String,
+}
+
+/// What stands at a path.
+enum Kind {
+    /// A regular file, or nothing yet; symbolic links are followed, so that they stay.
+    File(PathBuf),
+    /// A device, a pipe, a socket: what must be written to, never replaced.
+    Straight,
+}
+
+fn kind(path: &Path) -> Outcome<Kind> {
+    let Ok(there) = fs::metadata(path) else {
+        return Ok(Kind::File(path.to_owned()));
+    };
+    if there.is_dir() {
+        return Err(Failure::new(format!(
+            "cannot write {}: it is a directory",
+            path.display()
+        )));
+    }
+    if !there.is_file() {
+        return Ok(Kind::Straight);
+    }
+    Ok(Kind::File(
+        fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+    ))
 }
 
 /// `name` with `suffix` at its end.
@@ -80,34 +119,48 @@ impl Part {
 
     fn open_now(out: Out, url: &str) -> Outcome<(Self, Option<Resume>)> {
         let mut hasher = Hasher::new();
-        let (to, resume) = match &out {
-            Out::Stdout => (Writer::Stdout, None),
-            Out::File(path) => {
-                if path.is_dir() {
-                    let path = path.display();
-                    return Err(Failure::new(format!(
-                        "cannot write {path}: it is a directory"
-                    )));
+        let (place, to, resume) = match out {
+            Out::Stdout => (
+                Place::Straight("to standard output".to_owned()),
+                Writer::Straight(Box::new(io::stdout())),
+                None,
+            ),
+            Out::File(path) => match kind(&path)? {
+                Kind::Straight => {
+                    let opened = OpenOptions::new().write(true).open(&path);
+                    let to = opened.map_err(|error| Failure::file("write", &path, &error))?;
+                    let name = path.display().to_string();
+                    (Place::Straight(name), Writer::Straight(Box::new(to)), None)
                 }
-                let part = part_path(path);
-                let mut options = OpenOptions::new();
-                let opened = options.read(true).write(true).create(true).truncate(false);
-                let mut file = opened
-                    .open(&part)
-                    .map_err(|error| Failure::file("write", &part, &error))?;
-                let resume = left_over(&mut file, path, url, &mut hasher);
-                let resume = resume.map_err(|error| Failure::file("read", &part, &error))?;
-                (Writer::File(file), resume)
-            }
+                Kind::File(path) => {
+                    let part = part_path(&path);
+                    let mut options = OpenOptions::new();
+                    let opened = options.read(true).write(true).create(true).truncate(false);
+                    let mut file = opened
+                        .open(&part)
+                        .map_err(|error| Failure::file("write", &part, &error))?;
+                    // Released when the file is closed.
+                    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+                        return Err(Failure::new(format!(
+                            "cannot write {}: another download is writing it",
+                            part.display()
+                        )));
+                    }
+                    let resume = left_over(&mut file, &path, url, &mut hasher);
+                    let resume = resume.map_err(|error| Failure::file("read", &part, &error))?;
+                    (Place::File(path), Writer::File(file), resume)
+                }
+            },
         };
         let received = resume.as_ref().map_or(0, |resume| resume.offset);
         let sink = Some(Sink { to, hasher });
         Ok((
             Self {
-                out,
+                place,
                 sink,
                 pending: Vec::new(),
                 pending_bytes: 0,
+                pending_since: None,
                 received,
             },
             resume,
@@ -120,15 +173,15 @@ impl Part {
     }
 
     fn fail(&self, error: &io::Error) -> Failure {
-        match &self.out {
-            Out::File(path) => Failure::file("write", &part_path(path), error),
-            Out::Stdout => Failure::new(format!("cannot write to standard output: {error}")),
+        match &self.place {
+            Place::File(path) => Failure::file("write", &part_path(path), error),
+            Place::Straight(name) => Failure::new(format!("cannot write {name}: {error}")),
         }
     }
 
     /// The file is now this version of `url`; it can be resumed if the version has a strong tag.
     pub(crate) async fn remember(&mut self, url: &str, etag: Option<&str>) -> Outcome {
-        let Out::File(path) = &self.out else {
+        let Place::File(path) = &self.place else {
             return Ok(());
         };
         let note = note_path(path);
@@ -152,6 +205,7 @@ impl Part {
     pub(crate) async fn restart(&mut self) -> Outcome {
         self.pending.clear();
         self.pending_bytes = 0;
+        self.pending_since = None;
         self.received = 0;
         self.with_sink(|sink| {
             sink.hasher = Hasher::new();
@@ -160,7 +214,7 @@ impl Part {
                     file.set_len(0)?;
                     file.seek(SeekFrom::Start(0)).map(drop)
                 }
-                Writer::Stdout => Ok(()),
+                Writer::Straight(_) => Ok(()),
             }
         })
         .await
@@ -171,7 +225,8 @@ impl Part {
         self.pending_bytes += bytes.len();
         self.received += bytes.len() as u64;
         self.pending.push(bytes);
-        if self.pending_bytes >= BATCH_BYTES {
+        let since = *self.pending_since.get_or_insert_with(Instant::now);
+        if self.pending_bytes >= BATCH_BYTES || since.elapsed() >= BATCH_TIME {
             self.flush().await
         } else {
             Ok(())
@@ -182,17 +237,18 @@ impl Part {
     pub(crate) async fn flush(&mut self) -> Outcome {
         let batch = std::mem::take(&mut self.pending);
         self.pending_bytes = 0;
+        self.pending_since = None;
         self.with_sink(move |sink| {
             for bytes in &batch {
                 sink.hasher.update(bytes);
                 match &mut sink.to {
                     Writer::File(file) => file.write_all(bytes)?,
-                    Writer::Stdout => io::stdout().write_all(bytes)?,
+                    Writer::Straight(to) => to.write_all(bytes)?,
                 }
             }
             match &mut sink.to {
                 Writer::File(_) => Ok(()),
-                Writer::Stdout => io::stdout().flush(),
+                Writer::Straight(to) => to.flush(),
             }
         })
         .await
@@ -222,7 +278,7 @@ impl Part {
         };
         let digest = sink.hasher.finish();
         let wrong = expected.filter(|expected| *expected != digest);
-        if let Out::File(path) = self.out {
+        if let Place::File(path) = self.place {
             blocking(move || {
                 let part = part_path(&path);
                 if wrong.is_some() {
@@ -248,7 +304,7 @@ impl Part {
     /// The download broke: saves what there is, and tells whether it can be resumed.
     pub(crate) async fn give_up(mut self) -> bool {
         let saved = self.flush().await.is_ok();
-        let Out::File(path) = &self.out else {
+        let Place::File(path) = &self.place else {
             return false;
         };
         if self.received == 0 {
@@ -327,6 +383,51 @@ mod tests {
         assert_eq!(digest, hasher.finish());
         assert_eq!(fs::read(&path).unwrap(), b"abcdef");
         assert!(!part_path(&path).exists() && !note_path(&path).exists());
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn links_and_pipes_stay_what_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        let (mut part, _) = Part::open(Out::File(link.clone()), "u").await.unwrap();
+        part.write(Bytes::from_static(b"new")).await.unwrap();
+        part.finish(None).await.unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+
+        let pipe = dir.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let reader = spawn_blocking({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        let (mut part, resume) = Part::open(Out::File(pipe.clone()), "u").await.unwrap();
+        assert_eq!(resume, None);
+        part.remember("u", Some("\"1\"")).await.unwrap();
+        part.write(Bytes::from_static(b"through")).await.unwrap();
+        part.finish(None).await.unwrap();
+        assert_eq!(reader.await.unwrap(), b"through");
+        use std::os::unix::fs::FileTypeExt;
+        assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        let names = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(names, 3, "neither part nor note is left");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_full_device_is_an_error() {
+        let full = Out::File("/dev/full".into());
+        let (mut part, _) = Part::open(full, "u").await.unwrap();
+        part.write(Bytes::from_static(b"x")).await.unwrap();
+        let said = part.finish(None).await.unwrap_err().to_string();
+        assert!(said.contains("/dev/full"), "{said}");
+        use std::os::unix::fs::FileTypeExt;
+        let there = fs::metadata("/dev/full").unwrap();
+        assert!(there.file_type().is_char_device());
     }
 
     #[tokio::test]

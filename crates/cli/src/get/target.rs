@@ -36,11 +36,20 @@ impl FromStr for Target {
         let host = host
             .ok_or_else(|| format!("{text:?} names no host"))?
             .to_owned();
+        // The parser lets ports through that are none.
+        let written = uri.authority().map_or("", |authority| authority.as_str());
+        let written = written.rsplit(']').next().unwrap_or(written);
+        let port = match written.split_once(':') {
+            None => 443,
+            Some((_, port)) => port
+                .parse()
+                .map_err(|_| format!("{text:?}: {port:?} is no port, which is 1 to 65535"))?,
+        };
         let path = uri.path_and_query().cloned();
         let path = path.filter(|path| path.as_str().starts_with('/'));
         Ok(Self {
             host,
-            port: uri.port_u16().unwrap_or(443),
+            port,
             path: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
         })
     }

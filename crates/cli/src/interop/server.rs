@@ -10,11 +10,15 @@ use crate::{
     failure::Outcome,
     http09,
     identity::Identity,
+    output::print,
     serve::{accept_quic, files::Site, plain_server},
+    signals::asked_to_stop,
 };
 
 /// The runner's name of the server with both kinds of addresses.
 const DUAL_STACK_HOST: &str = "server46";
+/// And this many files open.
+const MAX_OPEN_FILES: usize = 1_000;
 const MAX_CONNECTIONS: usize = 1_000;
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
@@ -51,8 +55,8 @@ pub(super) async fn run(args: ServerArgs) -> Outcome {
         .into_iter()
         .fold(builder, EndpointBuilder::also_bind);
     let endpoint = builder.bind(args.listen)?;
-    println!("listening on {}", endpoint.local_addr());
-    let site = Site::new(&args.www, true, false)?;
+    print(&format!("listening on {}\n", endpoint.local_addr()))?;
+    let site = Site::new(&args.www, true, false, MAX_OPEN_FILES)?;
     let (server, _running) = plain_server(site);
     let accepting = accept_quic(
         server,
@@ -85,20 +89,4 @@ fn preferred(addresses: &[SocketAddr]) -> Option<PreferredAddresses> {
         }
     }
     (preferred != PreferredAddresses::default()).then_some(preferred)
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn asked_to_stop() -> Outcome {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-            _ = terminate.recv() => {}
-        }
-        Ok(())
-    }
-    #[cfg(not(unix))]
-    Ok(tokio::signal::ctrl_c().await?)
 }

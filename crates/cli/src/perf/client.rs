@@ -23,6 +23,7 @@ use super::{
 use crate::{
     failure::{Failure, Outcome},
     options::client_endpoint,
+    output::print,
 };
 
 /// Latencies are kept from 1 µs to this, to three digits.
@@ -64,12 +65,11 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     if let Some(path) = &args.json_file {
         std::fs::write(path, &json).map_err(|error| Failure::file("write", path, &error))?;
     }
-    if args.json {
-        println!("{json}")
+    print(&if args.json {
+        format!("{json}\n")
     } else {
-        print!("{report}")
-    }
-    Ok(())
+        report.to_string()
+    })
 }
 
 fn host_and_port(server: &str) -> Outcome<(&str, u16)> {

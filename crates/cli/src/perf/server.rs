@@ -8,7 +8,10 @@ use super::{
     ServerArgs,
     protocol::{ALPN, drain, write_zeros},
 };
-use crate::failure::{Failure, Outcome};
+use crate::{
+    failure::{Failure, Outcome},
+    output::print,
+};
 
 /// Refused requests are reset with this.
 const BAD_REQUEST: u64 = 1;
@@ -21,9 +24,9 @@ pub(super) async fn run(args: ServerArgs) -> Outcome {
     let mut config = identity.server_tls().alpn([ALPN]).build()?;
     config.transport = Arc::new(transport);
     let endpoint = Endpoint::server(config, args.listen)?;
-    println!("listening on {}", endpoint.local_addr());
+    print(&format!("listening on {}\n", endpoint.local_addr()))?;
     if let Some(fingerprint) = identity.fingerprint() {
-        println!("certificate SHA-256 {fingerprint}");
+        print(&format!("certificate SHA-256 {fingerprint}\n"))?;
     }
     if let Some(warning) = endpoint.socket_buffers().warning() {
         eprintln!("tautline: warning: {warning}");

@@ -14,11 +14,14 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use percent_encoding::percent_decode_str;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::failure::{Failure, Outcome};
 
 /// Read at once from a file; also what one step of a response writes.
 pub(crate) const READ_BYTES: usize = 128 * 1024;
+/// ELOOP of Linux.
+const TOO_MANY_LINKS: i32 = 40;
 /// Longest path that is looked up.
 const MAX_PATH_BYTES: usize = 4096;
 /// Entries of a directory that a listing shows.
@@ -30,6 +33,8 @@ pub(crate) struct Site {
     root: Arc<Path>,
     hidden: bool,
     listing: bool,
+    /// For the files that are open at once.
+    places: Arc<Semaphore>,
 }
 
 /// What a path leads to.
@@ -58,27 +63,37 @@ pub(crate) struct Entry {
 /// Why a path leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoFile {
-    /// No such file, or one that is not shown.
+    /// No such file, or one that is not shown, or one outside of the root.
     NotFound,
-    /// It exists, but outside of the root or out of our reach.
+    /// It exists, but out of our reach.
     Forbidden,
     /// The path itself is nonsense.
     BadPath,
+    /// Too many files are open already.
+    Busy,
     /// The disk failed.
     Failed,
+}
+
+/// A file handle and its place among those that may be open.
+#[derive(Debug)]
+pub(crate) struct Held {
+    file: File,
+    _place: OwnedSemaphorePermit,
 }
 
 /// An open regular file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) file: File,
+    pub(crate) file: Held,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
     pub(crate) modified: Option<SystemTime>,
 }
 
 impl Site {
-    pub(crate) fn new(root: &Path, hidden: bool, listing: bool) -> Outcome<Self> {
+    /// At most `max_open` files are open at once.
+    pub(crate) fn new(root: &Path, hidden: bool, listing: bool, max_open: usize) -> Outcome<Self> {
         let canonical = root
             .canonicalize()
             .map_err(|error| Failure::file("serve", root, &error))?;
@@ -93,6 +108,7 @@ impl Site {
             root: canonical.into(),
             hidden,
             listing,
+            places: Arc::new(Semaphore::new(max_open.clamp(1, Semaphore::MAX_PERMITS))),
         })
     }
 
@@ -109,7 +125,11 @@ impl Site {
         let wants_directory = ends_in_slash(request_path);
         let mut path = self.root.to_path_buf();
         path.extend(&segments);
-        let (path, metadata) = self.inside(&path)?;
+        let (canonical, metadata) = self.inside(&path)?;
+        if canonical != path {
+            self.stays_inside(&segments)?;
+        }
+        let path = canonical;
         if metadata.is_dir() {
             if !wants_directory {
                 return Ok(Found::Redirect(format!("{}/", encode(&segments))));
@@ -119,14 +139,25 @@ impl Site {
         if !metadata.is_file() || wants_directory {
             return Err(NoFile::NotFound);
         }
-        open(path).map(Found::File)
+        self.open(path).map(Found::File)
+    }
+
+    /// Refuses a way that leaves the root by a link, even if it comes back: what answers differ
+    /// by would tell what there is outside.
+    fn stays_inside(&self, segments: &[String]) -> Result<(), NoFile> {
+        let mut path = self.root.to_path_buf();
+        for segment in segments {
+            path.push(segment);
+            self.inside(&path)?;
+        }
+        Ok(())
     }
 
     /// Follows links and refuses what ends outside of the root.
     fn inside(&self, path: &Path) -> Result<(PathBuf, Metadata), NoFile> {
         let canonical = path.canonicalize().map_err(|error| refuse(&error))?;
         if !canonical.starts_with(&self.root) {
-            return Err(NoFile::Forbidden);
+            return Err(NoFile::NotFound);
         }
         let metadata = canonical
             .symlink_metadata()
@@ -134,9 +165,30 @@ impl Site {
         Ok((canonical, metadata))
     }
 
+    fn open(&self, path: PathBuf) -> Result<OpenFile, NoFile> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| NoFile::Busy)?;
+        let file = File::open(&path).map_err(|error| refuse(&error))?;
+        let metadata = file.metadata().map_err(|error| refuse(&error))?;
+        if !metadata.is_file() {
+            return Err(NoFile::NotFound);
+        }
+        Ok(OpenFile {
+            file: Held {
+                file,
+                _place: place,
+            },
+            path,
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+        })
+    }
+
     fn directory(&self, path: &Path, segments: &[String]) -> Result<Found, NoFile> {
         match self.inside(&path.join("index.html")) {
-            Ok((index, metadata)) if metadata.is_file() => return open(index).map(Found::File),
+            Ok((index, metadata)) if metadata.is_file() => {
+                return self.open(index).map(Found::File);
+            }
             _ if self.listing => {}
             _ => return Err(NoFile::Forbidden),
         }
@@ -155,10 +207,14 @@ impl Site {
                 truncated = true;
                 break;
             }
-            // Links are shown as what they lead to, and not at all if that is outside.
+            // Links are shown as what they lead to, and not at all if that is outside. What is
+            // neither file nor directory would not be served.
             let Ok((_, metadata)) = self.inside(&entry.path()) else {
                 continue;
             };
+            if !metadata.is_dir() && !metadata.is_file() {
+                continue;
+            }
             entries.push(Entry {
                 name,
                 directory: metadata.is_dir(),
@@ -180,23 +236,11 @@ impl Site {
     }
 }
 
-fn open(path: PathBuf) -> Result<OpenFile, NoFile> {
-    let file = File::open(&path).map_err(|error| refuse(&error))?;
-    let metadata = file.metadata().map_err(|error| refuse(&error))?;
-    if !metadata.is_file() {
-        return Err(NoFile::NotFound);
-    }
-    Ok(OpenFile {
-        file,
-        path,
-        len: metadata.len(),
-        modified: metadata.modified().ok(),
-    })
-}
-
 fn refuse(error: &io::Error) -> NoFile {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NoFile::NotFound,
+        // Links that lead in a circle. The kind for it is not stable yet.
+        _ if error.raw_os_error() == Some(TOO_MANY_LINKS) => NoFile::NotFound,
         io::ErrorKind::PermissionDenied => NoFile::Forbidden,
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => NoFile::BadPath,
         _ => NoFile::Failed,
@@ -263,15 +307,15 @@ pub(crate) fn encode_segment(segment: &str) -> String {
 /// Reads a part of a file piece by piece.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    file: File,
+    file: Held,
     left: u64,
 }
 
 impl Pieces {
     /// `len` bytes from `offset` on.
-    pub(crate) fn new(mut file: File, offset: u64, len: u64) -> io::Result<Self> {
+    pub(crate) fn new(mut file: Held, offset: u64, len: u64) -> io::Result<Self> {
         if offset > 0 {
-            file.seek(SeekFrom::Start(offset))?;
+            file.file.seek(SeekFrom::Start(offset))?;
         }
         Ok(Self { file, left: len })
     }
@@ -294,7 +338,7 @@ impl Pieces {
         let mut buffer = BytesMut::zeroed(want);
         let mut filled = 0;
         while let Some(room) = buffer.get_mut(filled..).filter(|room| !room.is_empty()) {
-            match self.file.read(room) {
+            match self.file.file.read(room) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

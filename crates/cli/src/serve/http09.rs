@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use tautline::{Connection, RecvStream, SendStream};
 use tokio::{
+    sync::Semaphore,
     task::{JoinSet, spawn_blocking},
     time::{sleep, timeout},
 };
 
 use super::{
-    H3_NO_ERROR, IDLE, Server, delivered,
+    ANSWERS_AT_ONCE, H3_NO_ERROR, Server, delivered,
     files::{Found, OpenFile, Pieces},
+    patience::Progress,
 };
 use crate::http09::{NOT_FOUND, read_request};
 
@@ -20,17 +22,28 @@ const FAILED: u64 = 500;
 /// Answers requests until client or server has enough.
 pub(super) async fn serve(server: Arc<Server>, connection: Connection) {
     let mut requests = JoinSet::new();
+    let turns = Arc::new(Semaphore::new(ANSWERS_AT_ONCE));
+    let mut progress = Progress::new(&connection);
+    // Until the first request.
+    let mut idle = server.patience;
     loop {
         tokio::select! {
             accepted = connection.accept_bi() => match accepted {
                 Ok(streams) => {
-                    requests.spawn(answer(Arc::clone(&server), connection.clone(), streams));
+                    let turns = Arc::clone(&turns);
+                    requests.spawn(answer(Arc::clone(&server), connection.clone(), streams, turns));
+                    idle = server.idle;
                 }
                 Err(_) => return,
             },
             Some(_) = requests.join_next() => {}
             () = server.stopping() => break,
-            () = sleep(IDLE), if requests.is_empty() => break,
+            // A slow client may still be taking the last answer.
+            () = sleep(idle), if requests.is_empty() => {
+                if !progress.goes_on() {
+                    break;
+                }
+            }
         }
     }
     while requests.join_next().await.is_some() {}
@@ -42,11 +55,14 @@ async fn answer(
     server: Arc<Server>,
     connection: Connection,
     (mut send, mut recv): (SendStream, RecvStream),
+    turns: Arc<Semaphore>,
 ) {
     let asked = timeout(server.patience, read_request(&mut recv)).await;
     let (path, outcome) = match asked {
         Ok(Ok(Some(path))) => {
-            let outcome = send_file(&server, &mut send, &path).await;
+            // Never closed.
+            let _turn = turns.acquire().await;
+            let outcome = send_file(&server, &connection, &mut send, &path).await;
             (path, outcome)
         }
         _ => (String::new(), Err((FAILED, "no request"))),
@@ -64,6 +80,7 @@ async fn answer(
 
 async fn send_file(
     server: &Server,
+    connection: &Connection,
     send: &mut SendStream,
     path: &str,
 ) -> Result<(), (u64, &'static str)> {
@@ -77,10 +94,14 @@ async fn send_file(
     loop {
         let (rest, piece) = pieces.read().await.map_err(|_| (FAILED, "cannot read"))?;
         let Some(piece) = piece else { break };
-        match timeout(server.patience, send.write_chunk(piece)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return Err((FAILED, "the client left")),
-            Err(_) => return Err((FAILED, "the client is too slow")),
+        let mut progress = Progress::new(connection);
+        match progress
+            .wait(server.patience, send.write_chunk(piece))
+            .await
+        {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return Err((FAILED, "the client left")),
+            None => return Err((FAILED, "the client is too slow")),
         }
         pieces = rest;
     }

@@ -7,12 +7,14 @@ use h3::{error::Code, server::RequestResolver};
 use tautline::Connection;
 use tautline_h3::Priorities;
 use tokio::{
+    sync::Semaphore,
     task::{JoinSet, spawn_blocking},
-    time::{error::Elapsed, sleep, timeout},
+    time::{sleep, timeout},
 };
 
 use super::{
-    H3_NO_ERROR, IDLE, Server, delivered,
+    ANSWERS_AT_ONCE, H3_NO_ERROR, Server, delivered,
+    patience::Progress,
     reply::{self, Body, Reply},
 };
 
@@ -34,18 +36,29 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
         );
     };
     let mut requests = JoinSet::new();
+    let turns = Arc::new(Semaphore::new(ANSWERS_AT_ONCE));
     let mut stopping = false;
+    let mut progress = Progress::new(&quic);
+    // Until the first request.
+    let mut idle = server.patience;
     loop {
         let quiet = if stopping {
             LAST_CALL + 2 * quic.rtt()
         } else {
-            IDLE
+            idle
         };
         tokio::select! {
             accepted = http.accept() => match accepted {
                 Ok(Some(resolver)) => {
-                    let (server, quic) = (Arc::clone(&server), quic.clone());
-                    requests.spawn(answer(server, quic, priorities.clone(), resolver));
+                    idle = server.idle;
+                    let answer = answer(
+                        Arc::clone(&server),
+                        quic.clone(),
+                        priorities.clone(),
+                        resolver,
+                        Arc::clone(&turns),
+                    );
+                    requests.spawn(answer);
                 }
                 Ok(None) => break,
                 // The connection is over, and with it every request.
@@ -59,7 +72,12 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
                     return;
                 }
             }
-            () = sleep(quiet), if requests.is_empty() => break,
+            // A slow client may still be taking the last answer.
+            () = sleep(quiet), if requests.is_empty() => {
+                if stopping || !progress.goes_on() {
+                    break;
+                }
+            }
         }
     }
     while requests.join_next().await.is_some() {}
@@ -72,6 +90,7 @@ async fn answer(
     quic: Connection,
     priorities: Priorities,
     resolver: RequestResolver<tautline_h3::Connection, Bytes>,
+    turns: Arc<Semaphore>,
 ) {
     // Dropping a stream resets it, so that giving up needs no further words.
     let Ok(Ok((request, mut stream))) = timeout(server.patience, resolver.resolve_request()).await
@@ -79,6 +98,8 @@ async fn answer(
         return;
     };
     priorities.apply(stream.send_id(), request.headers());
+    // Never closed.
+    let _turn = turns.acquire().await;
     let (parts, ()) = request.into_parts();
     let site = server.site.clone();
     let path = parts.uri.path().to_owned();
@@ -88,7 +109,7 @@ async fn answer(
     // Cancelled only when the program ends.
     let Ok(reply) = looked_up else { return };
     let status = reply.head.status();
-    let outcome = match send(&server, &mut stream, reply).await {
+    let outcome = match send(&server, &quic, &mut stream, reply).await {
         Ok(()) => status.as_str().to_owned(),
         Err(reason) => {
             stream.stop_stream(Code::H3_REQUEST_CANCELLED);
@@ -99,26 +120,36 @@ async fn answer(
     server.log(quic.remote_address(), "h3", &what, &outcome);
 }
 
-async fn send(server: &Server, stream: &mut Stream, reply: Reply) -> Result<(), String> {
+async fn send(
+    server: &Server,
+    quic: &Connection,
+    stream: &mut Stream,
+    reply: Reply,
+) -> Result<(), String> {
     let patience = server.patience;
-    step(timeout(patience, stream.send_response(reply.head)).await)?;
+    let mut progress = Progress::new(quic);
+    step(
+        progress
+            .wait(patience, stream.send_response(reply.head))
+            .await,
+    )?;
     match reply.body {
         Body::Empty => {}
-        Body::Bytes(bytes) => step(timeout(patience, stream.send_data(bytes)).await)?,
+        Body::Bytes(bytes) => step(progress.wait(patience, stream.send_data(bytes)).await)?,
         Body::File(mut pieces) => loop {
             let (rest, piece) = pieces.read().await.map_err(|error| error.to_string())?;
             let Some(piece) = piece else { break };
-            step(timeout(patience, stream.send_data(piece)).await)?;
+            step(progress.wait(patience, stream.send_data(piece)).await)?;
             pieces = rest;
         },
     }
-    step(timeout(patience, stream.finish()).await)
+    step(progress.wait(patience, stream.finish()).await)
 }
 
-fn step(outcome: Result<Result<(), h3::error::StreamError>, Elapsed>) -> Result<(), String> {
+fn step(outcome: Option<Result<(), h3::error::StreamError>>) -> Result<(), String> {
     match outcome {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the client is too slow".into()),
+        Some(Ok(())) => Ok(()),
+        Some(Err(error)) => Err(error.to_string()),
+        None => Err("the client is too slow".into()),
     }
 }

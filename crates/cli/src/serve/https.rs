@@ -18,14 +18,15 @@ use http::{Request, Response, header};
 use http_body::Frame;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::server::Acceptor;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::{JoinSet, spawn_blocking},
     time::{Sleep, sleep, timeout},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{LazyConfigAcceptor, server::TlsStream};
 
 use super::{
     Server,
@@ -37,10 +38,13 @@ use crate::{
     identity::Identity,
 };
 
+/// A client whose handshake failed gets this long to read why.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// A bound TCP port.
 pub(super) struct Listener {
     tcp: TcpListener,
-    tls: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
 }
 
 impl Listener {
@@ -50,12 +54,15 @@ impl Listener {
                 "cannot bind TCP {addr}: {error}; --no-tcp does without"
             ))
         })?;
-        let mut config = identity.server_tls().alpn(["http/1.1"]).into_rustls()?;
+        let mut config = identity
+            .server_tls()
+            .alpn(["http/1.1", "http/1.0"])
+            .into_rustls()?;
         // Early data is QUIC's business here.
         config.max_early_data_size = 0;
         Ok(Self {
             tcp,
-            tls: TlsAcceptor::from(Arc::new(config)),
+            tls: Arc::new(config),
         })
     }
 
@@ -89,7 +96,7 @@ impl Listener {
 
 async fn one_client(
     server: Arc<Server>,
-    tls: TlsAcceptor,
+    tls: Arc<rustls::ServerConfig>,
     stream: TcpStream,
     remote: SocketAddr,
     _permit: OwnedSemaphorePermit,
@@ -101,7 +108,7 @@ async fn one_client(
         patience: server.patience,
         waiting: None,
     };
-    let Ok(Ok(stream)) = timeout(server.patience, tls.accept(stream)).await else {
+    let Ok(Some(stream)) = timeout(server.patience, shake_hands(stream, tls)).await else {
         return;
     };
     let service = service_fn(|request| answer(Arc::clone(&server), remote, request));
@@ -117,6 +124,26 @@ async fn one_client(
         () = server.stopping() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
+}
+
+/// The TLS handshake. A client that is turned away is told by an alert.
+async fn shake_hands(
+    stream: Impatient,
+    tls: Arc<rustls::ServerConfig>,
+) -> Option<TlsStream<Impatient>> {
+    // Only this way are alerts sent that answer a ClientHello.
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), stream);
+    let accepted = hello.await.ok()?.into_stream(tls).into_fallible().await;
+    match accepted {
+        Ok(stream) => Some(stream),
+        Err((_, mut stream)) => {
+            // What the client has sent since must not turn the alert into a reset.
+            let _ = stream.shutdown().await;
+            let mut nowhere = tokio::io::sink();
+            let _ = timeout(LAST_WORDS, tokio::io::copy(&mut stream, &mut nowhere)).await;
+            None
+        }
+    }
 }
 
 async fn answer(

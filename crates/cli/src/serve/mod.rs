@@ -6,11 +6,13 @@
 //! Does not own: interop test cases ([`crate::interop`]), which reuse [`Server`].
 //! Spec: RFC 9110, RFC 9114, RFC 7838.
 
+mod descriptors;
 pub(crate) mod files;
 mod http09;
 mod http3;
 mod https;
 mod listing;
+mod patience;
 mod reply;
 
 use std::{
@@ -24,9 +26,9 @@ use std::{
 use http::HeaderValue;
 use tautline::{Connection, Endpoint, Incoming, TransportConfig};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Semaphore, watch},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -34,14 +36,19 @@ use crate::{
     http09 as hq,
     identity::{Identity, IdentityOptions},
     options::TransportOptions,
+    output::print,
+    signals::asked_to_stop,
 };
 use files::Site;
+use patience::Progress;
 
 const DEFAULT_PORT: u16 = 4433;
 /// What closes connections that nothing is wrong with. RFC 9114 s8.1.
 const H3_NO_ERROR: u64 = 0x100;
-/// A connection without a request for this long makes room for another.
-const IDLE: Duration = Duration::from_secs(120);
+/// What closes connections that there is no room for. RFC 9114 s8.1.
+const H3_EXCESSIVE_LOAD: u64 = 0x107;
+/// Requests of one QUIC connection that are answered at once; further ones wait for their turn.
+const ANSWERS_AT_ONCE: usize = 32;
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
 
@@ -73,9 +80,13 @@ pub(crate) struct Args {
     /// Connections at once, over QUIC and over TCP each; further ones are refused
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_connections: usize,
-    /// Seconds that a client may take to send a request, or to take the next piece of an answer
+    /// Seconds that a client may take for the handshake, for its first request, for sending a
+    /// request, or without taking anything of its answers
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
+    /// Seconds that a client may stay without a further request
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    idle: u64,
     /// Seconds that running downloads get after SIGINT or SIGTERM; a second signal ends them
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     grace: u64,
@@ -90,6 +101,8 @@ pub(crate) struct Server {
     pub(crate) site: Site,
     /// For the next step of a client.
     pub(crate) patience: Duration,
+    /// For a further request.
+    pub(crate) idle: Duration,
     /// Turns true when it is time to go.
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) verbose: bool,
@@ -99,7 +112,8 @@ pub(crate) struct Server {
 
 /// Runs until a signal.
 pub(crate) async fn run(args: Args) -> Outcome {
-    let site = Site::new(&args.dir, args.hidden, !args.no_listing)?;
+    let max_open = descriptors::for_files(args.max_connections);
+    let site = Site::new(&args.dir, args.hidden, !args.no_listing, max_open)?;
     let identity = args.identity.load()?;
     let mut transport = TransportConfig::default();
     args.transport.apply(&mut transport)?;
@@ -111,6 +125,8 @@ pub(crate) async fn run(args: Args) -> Outcome {
         .build()?;
     config.transport = Arc::new(transport);
     config.max_connections = args.max_connections;
+    // Beyond these, clients prove their address first: a flood of forged ones costs no more.
+    config.max_incoming = (args.max_connections / 4).clamp(1, config.max_incoming);
 
     let endpoint = bind(args.listen, &config)?;
     let local = endpoint.local_addr();
@@ -119,7 +135,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     } else {
         Some(https::Listener::bind(local, &identity).await?)
     };
-    announce(&site, local, &identity, tcp.is_some());
+    announce(&site, local, &identity, tcp.is_some())?;
     if let Some(warning) = endpoint.socket_buffers().warning() {
         eprintln!("tautline: warning: {warning}");
     }
@@ -129,6 +145,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let server = Arc::new(Server {
         site,
         patience: Duration::from_secs(args.patience),
+        idle: Duration::from_secs(args.idle),
         stop: stopped,
         verbose: args.verbose,
         alt_svc: HeaderValue::from_str(&alt_svc).ok(),
@@ -144,7 +161,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
         work.spawn(tcp.serve(server, args.max_connections));
     }
 
-    signal().await?;
+    asked_to_stop().await?;
     eprintln!(
         "tautline: stopping; running downloads get {} s (again to stop at once)",
         args.grace
@@ -154,7 +171,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let all_done = async { while work.join_next().await.is_some() {} };
     tokio::select! {
         _ = timeout(Duration::from_secs(args.grace), all_done) => {}
-        again = signal() => again?,
+        again = asked_to_stop() => again?,
     }
     endpoint.close(H3_NO_ERROR, b"the server stops");
     // If they do not listen, they time out by themselves.
@@ -173,44 +190,26 @@ fn bind(listen: Option<SocketAddr>, config: &tautline::ServerConfig) -> Outcome<
 }
 
 /// Tells on standard output where and who we are. The first line is for programs, too.
-fn announce(site: &Site, local: SocketAddr, identity: &Identity, tcp: bool) {
+fn announce(site: &Site, local: SocketAddr, identity: &Identity, tcp: bool) -> Outcome {
     let host = match local {
         _ if local.ip().is_unspecified() || local.ip().is_loopback() => "localhost".to_owned(),
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
-    println!("listening on {local}");
-    println!("serving {}", site.root().display());
+    let (root, port) = (site.root().display(), local.port());
     let also = if tcp { " and HTTPS over TCP" } else { "" };
-    println!(
-        "  https://{host}:{}/  (HTTP/3 over UDP{also})",
-        local.port()
+    let mut text = format!(
+        "listening on {local}\nserving {root}\n  https://{host}:{port}/  (HTTP/3 over UDP{also})\n"
     );
     if let Some(fingerprint) = identity.fingerprint() {
-        println!("certificate SHA-256 {fingerprint}");
+        text += &format!("certificate SHA-256 {fingerprint}\n");
         if identity.self_signed {
-            println!(
-                "  self-signed; get a file: tautline get --pin {fingerprint} https://{host}:{}/FILE",
-                local.port()
+            text += &format!(
+                "  self-signed; get a file: tautline get --pin {fingerprint} https://{host}:{port}/FILE\n"
             );
         }
     }
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn signal() -> Outcome {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-            _ = terminate.recv() => {}
-        }
-        Ok(())
-    }
-    #[cfg(not(unix))]
-    Ok(tokio::signal::ctrl_c().await?)
+    print(&text)
 }
 
 /// Takes clients in until the endpoint stops accepting, then waits for those it has.
@@ -233,17 +232,18 @@ pub(crate) async fn accept_quic(
             let _ = incoming.retry();
             continue;
         }
-        match Arc::clone(&room).try_acquire_owned() {
-            Ok(permit) => {
-                drop(connections.spawn(one_client(Arc::clone(&server), incoming, permit)))
-            }
-            Err(_) => incoming.refuse(),
+        // Clients that may not exist take nobody's place; the endpoint bounds how many there are.
+        if incoming.remote_address_validated() && room.available_permits() == 0 {
+            incoming.refuse();
+            continue;
         }
+        let room = Arc::clone(&room);
+        drop(connections.spawn(one_client(Arc::clone(&server), incoming, room)));
     }
     while connections.join_next().await.is_some() {}
 }
 
-async fn one_client(server: Arc<Server>, incoming: Incoming, _permit: OwnedSemaphorePermit) {
+async fn one_client(server: Arc<Server>, incoming: Incoming, room: Arc<Semaphore>) {
     let remote = incoming.remote_address();
     let connection = match incoming.await {
         Ok(connection) => connection,
@@ -253,6 +253,10 @@ async fn one_client(server: Arc<Server>, incoming: Incoming, _permit: OwnedSemap
             }
             return;
         }
+    };
+    let Ok(_permit) = room.try_acquire_owned() else {
+        connection.close(H3_EXCESSIVE_LOAD, b"the server is full");
+        return;
     };
     match connection.alpn().as_deref() {
         Some(hq::ALPN) => http09::serve(server, connection).await,
@@ -279,18 +283,19 @@ impl Server {
     }
 }
 
-/// Waits until the peer has all that was sent, the connection ends, or patience does.
+/// Waits until the peer has all that was sent, the connection ends, or the peer takes nothing for
+/// as long as patience lasts.
 async fn delivered(server: &Server, connection: &Connection) {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
     let all = async {
         while connection.close_reason().is_none()
             && connection.stream_stats().send_buffered_bytes > 0
         {
-            tokio::time::sleep(LOOK_EVERY).await;
+            sleep(LOOK_EVERY).await;
         }
     };
-    // Who takes nothing for so long gets no more.
-    let _ = timeout(server.patience, all).await;
+    // Who takes nothing any more gets no more.
+    let _ = Progress::new(connection).wait(server.patience, all).await;
 }
 
 /// For [`crate::interop`]: a server of this site that is never told to stop.
@@ -301,6 +306,7 @@ pub(crate) fn plain_server(site: Site) -> (Arc<Server>, watch::Sender<bool>) {
         Arc::new(Server {
             site,
             patience,
+            idle: patience,
             stop,
             verbose: true,
             alt_svc: None,

@@ -63,6 +63,7 @@ pub(crate) fn answer(site: &Site, method: &Method, path: &str, headers: &HeaderM
         Err(NoFile::NotFound) => error_page(StatusCode::NOT_FOUND),
         Err(NoFile::Forbidden) => error_page(StatusCode::FORBIDDEN),
         Err(NoFile::BadPath) => error_page(StatusCode::BAD_REQUEST),
+        Err(NoFile::Busy) => busy(),
         Err(NoFile::Failed) => error_page(StatusCode::INTERNAL_SERVER_ERROR),
     };
     if method == Method::HEAD {
@@ -75,6 +76,14 @@ pub(crate) fn answer(site: &Site, method: &Method, path: &str, headers: &HeaderM
 pub(crate) fn error_page(status: StatusCode) -> Reply {
     let head = base(status).header(header::CONTENT_TYPE, "text/plain; charset=utf-8");
     with_bytes(head, format!("{status}\n").into())
+}
+
+/// Too much is under way; later it may work.
+fn busy() -> Reply {
+    let mut reply = error_page(StatusCode::SERVICE_UNAVAILABLE);
+    let headers = reply.head.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    reply
 }
 
 fn base(status: StatusCode) -> Builder {

@@ -69,6 +69,13 @@ pub struct Limits {
     pub crypto_buffer_bytes: usize,
     /// Undecryptable datagrams kept while keys are missing. Default 16; 1.5 KiB each.
     pub buffered_undecryptable_datagrams: usize,
+    /// Slices of receive buffers that unread stream data may share instead of being copied.
+    /// Default 256; what they pin is bounded by `shared_receive_bytes`.
+    pub shared_receive_slices: usize,
+    /// How much the socket may receive while unread stream data shares its buffers; from there on
+    /// data is copied until all that was shared is read. Default 4 MiB: that much memory, and one
+    /// receive buffer (256 KiB).
+    pub shared_receive_bytes: u64,
     /// PATH_CHALLENGEs waiting for their answer. Default 8; 40 bytes each.
     pub pending_path_responses: usize,
     /// RETIRE_CONNECTION_ID frames waiting to be sent. Default 64; 16 bytes each. Above: CONNECTION_ID_LIMIT_ERROR.
@@ -91,6 +98,8 @@ impl Default for Limits {
         Self {
             crypto_buffer_bytes: 128 * 1024,
             buffered_undecryptable_datagrams: 16,
+            shared_receive_slices: 256,
+            shared_receive_bytes: 4 << 20,
             pending_path_responses: 8,
             pending_retire_connection_ids: 64,
             received_ranges: 256,
@@ -120,7 +129,8 @@ pub struct TransportConfig {
     pub stream_receive_window: WindowConfig,
     /// Receive window of the connection. Default 1 MiB growing to 64 MiB.
     pub connection_receive_window: WindowConfig,
-    /// Unacknowledged and unsent stream bytes an application may hand over. Default 16 MiB.
+    /// Unacknowledged and unsent stream bytes an application may hand over, once the congestion
+    /// window is large: four windows are taken, and 512 KiB in any case. Default 16 MiB.
     pub send_buffer_bytes: u64,
     /// Streams the peer may have open at once, bidirectional. Default 100.
     pub max_concurrent_bidi_streams: u64,

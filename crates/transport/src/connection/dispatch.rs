@@ -100,6 +100,10 @@ impl Connection {
     /// Frames of extensions stand only where both sides agreed on them, or we offered them.
     fn check_negotiated(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let path = match frame {
+            Frame::Ack(ack) if ack.timestamps.is_some() && !self.config.receive_timestamps => {
+                let error = "receive timestamps were not offered";
+                return Err(TransportError::protocol_violation(error));
+            }
             Frame::Ack(ack) => ack.path,
             Frame::NewConnectionId(new) => new.path,
             Frame::RetireConnectionId { path, .. } => *path,

@@ -210,6 +210,8 @@ impl Connection {
             return;
         }
         self.update_key_phase(now);
+        let window = self.paths.iter().map(|path| path.recovery.window()).sum();
+        self.streams.set_congestion_window(window);
         self.emit_timers(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {

@@ -53,6 +53,14 @@ pub(crate) struct FrameSummary {
 }
 
 impl Connection {
+    /// The datagrams that follow lie behind the first `bytes` that their socket has received.
+    ///
+    /// Tells how much receive memory unread data keeps alive by sharing it. A caller whose
+    /// datagrams have buffers of their own need not call this.
+    pub fn note_receive_position(&mut self, bytes: u64) {
+        self.streams.note_receive_position(bytes);
+    }
+
     /// A datagram arrived for this connection.
     ///
     /// `data` is opened in place; stream data handed to the application shares its memory.
@@ -575,6 +583,8 @@ impl Connection {
             self.observer.emit(now, || observe::Event::PacketBuffered {
                 bytes: packet.len(),
             });
+            // A copy: it may stay for long, and must not keep its receive buffer.
+            let packet = BytesMut::from(&packet[..]);
             self.undecryptable.push((*meta, packet, datagram_bytes));
         } else {
             self.drop_packet(now, "no keys, buffer full");

@@ -155,12 +155,9 @@ impl DatagramQueue {
             return false;
         }
         self.stats.received += 1;
-        // Small payloads are copied so that they do not pin a whole receive buffer.
-        let data = if data.len() < COPY_BELOW_BYTES {
-            Bytes::copy_from_slice(&data)
-        } else {
-            data
-        };
+        // A copy, because a payload that nobody reads would keep its whole receive buffer, and the
+        // limit counts payloads.
+        let data = Bytes::copy_from_slice(&data);
         self.incoming_bytes += data.len() + OVERHEAD_BYTES;
         self.incoming.push_back(data);
         while self.incoming_bytes > self.incoming_limit && self.incoming.len() > 1 {
@@ -272,8 +269,6 @@ impl DatagramQueue {
     }
 }
 
-/// Payloads below this are copied on arrival.
-const COPY_BELOW_BYTES: usize = 512;
 
 /// Length fields of a DATAGRAM frame: their size and the largest value they hold.
 const LENGTH_FIELDS: [(u64, u64); 4] = [

@@ -17,12 +17,9 @@ use crate::{
     wire,
 };
 
-/// Slices of receive buffers that all streams of a connection may hold while the application does
-/// not read. Each pins a whole buffer.
-const MAX_BORROWED: usize = 256;
-
-/// As many of them may be short. Longer ones are worth their buffer.
-const MAX_BORROWED_SHORT: usize = 32;
+/// Of the slices that may share receive buffers, one in this many may be short: longer ones are
+/// worth what they cost.
+const SHORT_SHARE: usize = 8;
 const SHORT_BYTES: usize = 512;
 
 mod frame_type {
@@ -67,6 +64,11 @@ impl StreamSet {
         };
         self.receive(now, rtt, id, extent, data)
             .map_err(|error| error.in_frame(frame_type::STREAM))
+    }
+
+    /// See [`Connection::note_receive_position`](crate::connection::Connection).
+    pub fn note_receive_position(&mut self, bytes: u64) {
+        self.sharing.advance(bytes);
     }
 
     /// A RESET_STREAM frame. RFC 9000 s19.4.
@@ -234,10 +236,11 @@ impl StreamSet {
             );
         }
         self.window.tune(now, rtt);
+        let most = self.sharing.slices(self.borrowed);
         let allowed = if data.len() < SHORT_BYTES {
-            MAX_BORROWED_SHORT
+            most / SHORT_SHARE
         } else {
-            MAX_BORROWED
+            most
         };
         let readable = recv.on_data(extent, data, allowed.saturating_sub(self.borrowed));
         if readable && !stream.readable_queued {

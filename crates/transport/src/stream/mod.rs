@@ -29,6 +29,7 @@ mod recv;
 pub mod sched;
 mod send;
 mod send_buffer;
+mod sharing;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -47,12 +48,19 @@ use limits::StreamLimits;
 use recv::RecvHalf;
 use sched::{Priority, StreamScheduler};
 use send::{Demand, SendHalf};
+use sharing::Sharing;
 use table::{Stream, Table};
 
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
     UnorderedOutcome, WriteError,
 };
+
+/// Send buffers may hold this much before anything is known of the path.
+const MIN_SEND_BUFFER_BYTES: u64 = 512 * 1024;
+/// And this many congestion windows afterwards: one is under way, one is acknowledged while the
+/// application is asked for more, and the window may double meanwhile.
+const SEND_BUFFER_WINDOWS: u64 = 4;
 
 /// All streams of one connection.
 #[derive(Debug)]
@@ -74,8 +82,10 @@ pub struct StreamSet {
     waiting: Vec<StreamId>,
     /// What the peer lets us send on the connection.
     credit: SendCredit,
-    /// Bytes that all send buffers may hold.
+    /// Bytes that all send buffers may hold now.
     send_buffer_bytes: u64,
+    /// And however fast the path becomes.
+    max_send_buffer_bytes: u64,
 
     stream_window: WindowConfig,
     /// What we let the peer send on the connection.
@@ -84,6 +94,7 @@ pub struct StreamSet {
     received: u64,
     /// Slices of receive buffers held by all streams.
     borrowed: usize,
+    sharing: Sharing,
 
     /// Streams that owe control frames. Each stands here once.
     control: VecDeque<StreamId>,
@@ -111,11 +122,13 @@ impl StreamSet {
             parked: Vec::new(),
             waiting: Vec::new(),
             credit: SendCredit::default(),
-            send_buffer_bytes: config.send_buffer_bytes,
+            send_buffer_bytes: config.send_buffer_bytes.min(MIN_SEND_BUFFER_BYTES),
+            max_send_buffer_bytes: config.send_buffer_bytes,
             stream_window: config.stream_receive_window,
             window: ReceiveWindow::new(config.connection_receive_window),
             received: 0,
             borrowed: 0,
+            sharing: Sharing::new(&config.limits),
             control: VecDeque::new(),
             max_queued_control: config.limits.queued_control_frames.max(1),
             control_overflowed: false,
@@ -350,6 +363,12 @@ impl StreamSet {
     /// Takes note of bytes that left a send buffer.
     fn on_released(&mut self, bytes: u64) {
         self.stats.send_buffered_bytes = self.stats.send_buffered_bytes.saturating_sub(bytes);
+        self.stats.released_bytes += bytes;
+        self.wake_waiting();
+    }
+
+    /// Lets writers go on that were refused for lack of room, once there is some worth waking for.
+    fn wake_waiting(&mut self) {
         if self.waiting.is_empty() || self.send_room() < self.send_buffer_bytes / 8 {
             return;
         }
@@ -358,6 +377,19 @@ impl StreamSet {
                 stream.waiting = false;
                 self.wake_writer(id);
             }
+        }
+    }
+
+    /// Lets send buffers hold what the paths can use with this many bytes of congestion window, so
+    /// that a peer that takes nothing cannot make us hold the configured most.
+    pub fn set_congestion_window(&mut self, bytes: u64) {
+        let wanted = bytes.saturating_mul(SEND_BUFFER_WINDOWS);
+        let before = self.send_buffer_bytes;
+        self.send_buffer_bytes = wanted
+            .max(MIN_SEND_BUFFER_BYTES)
+            .min(self.max_send_buffer_bytes);
+        if self.send_buffer_bytes > before {
+            self.wake_waiting();
         }
     }
 

@@ -139,6 +139,8 @@ pub struct StreamStats {
     pub open_streams: usize,
     /// Bytes written by the application and not yet acknowledged in order.
     pub send_buffered_bytes: u64,
+    /// Stream bytes that left the send buffers: acknowledged in order, or given up by a reset.
+    pub released_bytes: u64,
     /// Stream bytes received and not yet read (gaps not counted).
     pub receive_buffered_bytes: u64,
     /// New stream bytes put into packets.
