@@ -6,6 +6,13 @@ use crate::tools::{relative, root, rust_files};
 
 /// (folder, import that must not appear in it, why).
 const FORBIDDEN: &[(&str, &str, &str)] = &[
+    (
+        "crates/codes/src",
+        "tautline_transport",
+        "codes know bytes, not QUIC",
+    ),
+    ("crates/codes/src", "std::net", "codes do no I/O"),
+    ("crates/codes/src", "std::time", "codes read no clock"),
     ("crates/transport", "tokio", "the transport is sans-IO"),
     (
         "crates/transport",

@@ -109,7 +109,7 @@ fn sums_over_many_sources_and_destinations() {
         for rows in [1, 2, 3, 4, 5, 8, 9] {
             for columns in [0, 1, 2, 15, 16, 17, 33] {
                 for len in [0usize, 1, 31, 64, 100, 257] {
-                    if cfg!(miri) && (len * columns * rows) % 7 != 1 {
+                    if cfg!(miri) && (rows, columns, len) != (5, 17, 100) {
                         continue;
                     }
                     // Sources of different lengths, some longer than the destination.

@@ -339,3 +339,28 @@ fn entropy() -> io::Result<Rng> {
         .map_err(|_| io::Error::other("the operating system gives no random numbers"))?;
     Ok(Rng::from_seed(seed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys, and the tokens that were used: else each shard would honour a token once.
+    #[test]
+    fn shards_share_what_tokens_depend_on() {
+        let mut builder = EndpointBuilder::new();
+        builder.share_keys(4).unwrap();
+        let shards = builder.transports(4).unwrap();
+        let first = shards[0].config();
+        assert!(first.token_key.is_some() && first.stateless_reset_key.is_some());
+        for shard in &shards {
+            let config = shard.config();
+            assert_eq!(config.token_key, first.token_key);
+            assert_eq!(config.stateless_reset_key, first.stateless_reset_key);
+            let used_tokens = config.used_tokens.as_ref().unwrap();
+            assert!(Arc::ptr_eq(
+                used_tokens,
+                first.used_tokens.as_ref().unwrap()
+            ));
+        }
+    }
+}
