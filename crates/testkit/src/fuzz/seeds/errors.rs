@@ -183,6 +183,13 @@ fn to_server() -> Vec<(&'static str, Vec<Frame<'static>>)> {
                 next_sequence: 0,
             }],
         ),
+        (
+            "path_retire",
+            vec![Frame::RetireConnectionId {
+                path: Some(PathId(1)),
+                sequence: 0,
+            }],
+        ),
         ("ack_frequency_short", vec![ack_frequency(1)]),
         ("ack_frequency_long", vec![ack_frequency(1 << 24)]),
         ("stream_limit", vec![stream(4000, 0, b"x", false)]),
