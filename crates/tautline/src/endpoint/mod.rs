@@ -262,7 +262,12 @@ impl Endpoint {
     /// Moves the endpoint to another socket, for instance after a change of network.
     ///
     /// Client connections tell their servers at once and go on over the new socket; packets on
-    /// their way to the old one are still heard for 3 s. Further addresses
+    /// their way to the old one are still heard for 3 s. Connections whose peers cannot be reached
+    /// from the new socket (another address family) end with
+    /// [`ConnectionError::NoViablePath`](crate::ConnectionError). Accepted connections go on only
+    /// if the address stays the same: QUIC lets only clients move. A client on a socket that is
+    /// bound to no address in particular needs no call: when the network takes its address away, it
+    /// goes on from the one that the kernel chooses next. Further addresses
     /// ([`EndpointBuilder::also_bind`]) stay. Shards share the new socket: whichever is awake takes
     /// a packet and hands it to its owner.
     ///

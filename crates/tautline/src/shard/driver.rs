@@ -392,6 +392,11 @@ impl Driver {
                 Poll::Ready(Sent::Unreachable(reason)) if !state.connected => {
                     state.attempt_failed(reason, &mut self.woken);
                 }
+                // RFC 9000 s9: only clients move.
+                Poll::Ready(Sent::Moved) if state.quic.side().is_client() => {
+                    let anywhere = self.io.socket.local_addr();
+                    state.quic.rebind(self.shard.now(), anywhere);
+                }
                 Poll::Ready(_) => {}
                 Poll::Pending => break,
             }
@@ -631,6 +636,7 @@ impl<'a> Route<'a> {
                     });
                 }
                 if let Some((_, conn)) = current {
+                    conn.quic.note_receive_position(io.buffers.received_bytes());
                     conn.quic.handle_datagram(self.now, meta, datagram);
                 }
             }
@@ -660,7 +666,7 @@ fn foreign_owner(shard: &Shard, steering: Option<Steering>, datagram: &[u8]) -> 
 
 fn hand_over(hub: &Hub, shard: &Shard, owner: u16, meta: DatagramMeta, datagram: BytesMut) {
     let taken = hub.shard(owner).is_some_and(|owner| {
-        let taken = owner.inbox.push(meta, datagram);
+        let taken = owner.inbox.push(meta, &datagram);
         owner.waker.notify();
         taken
     });

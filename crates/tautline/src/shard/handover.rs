@@ -13,7 +13,7 @@ use tautline_transport::{
     wire::ConnectionId,
 };
 
-/// Datagrams that may wait for a shard; at most 64 KiB of pinned memory each, usually 1.5.
+/// Datagrams that may wait for a shard; usually 1.5 KiB each, at most 64.
 const INBOX_DATAGRAMS: usize = 4_096;
 
 /// Datagrams that other shards received for this one.
@@ -24,11 +24,12 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// False when the queue is full and the datagram was dropped, as a network would.
-    pub(super) fn push(&self, meta: DatagramMeta, datagram: BytesMut) -> bool {
+    pub(super) fn push(&self, meta: DatagramMeta, datagram: &[u8]) -> bool {
         let mut queue = self.queue.lock();
         let room = queue.len() < INBOX_DATAGRAMS;
         if room {
-            queue.push_back((meta, datagram));
+            // A copy, so that what waits here is what it weighs.
+            queue.push_back((meta, BytesMut::from(datagram)));
         }
         room
     }

@@ -212,6 +212,8 @@ pub(crate) enum Sent {
     Dropped,
     /// There is no way to the destination.
     Unreachable(io::ErrorKind),
+    /// The local address it should come from is gone; the kernel took it from another one.
+    Moved,
 }
 
 /// Datagrams of one size from one peer, side by side in a receive slot.
@@ -224,6 +226,11 @@ pub(crate) struct Received {
 }
 
 impl Socket {
+    /// Where it is bound.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
     /// Whether what is sent from `local` goes out here.
     pub(crate) fn is_at(&self, local: SocketAddr) -> bool {
         let bound = canonical(self.local);
@@ -271,9 +278,26 @@ impl Socket {
         match result {
             Ok(()) => Ok(Sent::Taken),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(error),
+            Err(_) if self.sent_from_elsewhere(&batch) => Ok(Sent::Moved),
             Err(error) if is_no_route(&error) => Ok(Sent::Unreachable(error.kind())),
             Err(_) => Ok(self.send_one_by_one(transmit, contents)),
         }
+    }
+
+    /// Whether a refused batch leaves when the kernel may choose its local address. After a change
+    /// of network the old address is gone, and a socket that is bound to none goes on from the new.
+    fn sent_from_elsewhere(&self, batch: &quinn_udp::Transmit<'_>) -> bool {
+        self.local.ip().is_unspecified()
+            && batch.src_ip.is_some()
+            && self
+                .send_once(&quinn_udp::Transmit {
+                    src_ip: None,
+                    destination: batch.destination,
+                    ecn: batch.ecn,
+                    contents: batch.contents,
+                    segment_size: batch.segment_size,
+                })
+                .is_ok()
     }
 
     fn send_once(&self, transmit: &quinn_udp::Transmit<'_>) -> io::Result<()> {

@@ -23,6 +23,7 @@ const COPY_BELOW_BYTES: usize = 256;
 pub(crate) struct ReceiveBuffers {
     current: Buffer,
     spares: VecDeque<Buffer>,
+    received_bytes: u64,
 }
 
 /// One allocation of exactly [`BUFFER_BYTES`], of which the tail is still unused.
@@ -62,7 +63,14 @@ impl ReceiveBuffers {
         Self {
             current: Buffer::new(),
             spares: VecDeque::new(),
+            received_bytes: 0,
         }
+    }
+
+    /// Bytes taken so far: what is held of them keeps alive no more memory than was received
+    /// since, and one buffer.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes
     }
 
     /// At least [`SLOT_BYTES`] bytes to receive into.
@@ -96,6 +104,7 @@ impl ReceiveBuffers {
     pub(crate) fn take(&mut self, len: usize) -> BytesMut {
         let len = len.min(self.current.tail.len());
         let datagram = self.current.tail.split_to(len);
+        self.received_bytes += len as u64;
         if len < COPY_BELOW_BYTES {
             BytesMut::from(&datagram[..])
         } else {

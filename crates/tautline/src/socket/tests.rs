@@ -91,6 +91,19 @@ async fn ipv4_looks_the_same_through_a_dual_stack_socket() {
     assert_eq!(&buffers.take(there.len)[..], b"bye");
 }
 
+#[tokio::test]
+async fn a_local_address_that_is_gone_is_left() {
+    let (a, b) = (bind("0.0.0.0:0".parse().unwrap()), bind(LOOPBACK));
+    let mut transmit = to(&a, b.local, None, 5);
+    // Never an address of this host. RFC 5737.
+    transmit.four_tuple.local.set_ip([192, 0, 2, 1].into());
+    let sent = poll_fn(|cx| a.poll_send(cx, &transmit, b"moved"));
+    assert_eq!(sent.await, Sent::Moved);
+    let mut buffers = ReceiveBuffers::new();
+    let there = receive(&b, &mut buffers).await;
+    assert_eq!(&buffers.take(there.len)[..], b"moved");
+}
+
 #[test]
 fn families_are_told_apart() {
     let v4: SocketAddr = "1.2.3.4:5".parse().unwrap();

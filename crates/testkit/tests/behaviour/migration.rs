@@ -119,6 +119,24 @@ fn idle_then_rebound() {
 
 /// A client that changes its socket on purpose uses a fresh connection ID from the first packet.
 #[test]
+fn a_rebind_to_another_family_is_told_at_once() {
+    for (local, ends) in [
+        ("[2001:db8::1]:50001", true),
+        ("[::]:50001", false),
+        ("0.0.0.0:50001", false),
+    ] {
+        let mut net = Setup::new(4, calm()).manual();
+        net.connect();
+        net.run_for(SECOND);
+        let closed = net.on_client(|client, now| {
+            client.rebind(now, local.parse().unwrap());
+            client.is_closed()
+        });
+        assert_eq!(closed, ends, "{local}");
+    }
+}
+
+#[test]
 fn client_rebind() {
     let mut net = Setup::new(4, calm()).manual();
     net.connect();

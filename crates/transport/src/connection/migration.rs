@@ -302,7 +302,8 @@ impl Connection {
     /// it can), nothing leaves until one comes; but no longer than a PTO, after which the old one
     /// is used again: the peer could not send us an ID without hearing where we are, and a
     /// connection that can be linked to its past is better than one lost. A connection whose peer
-    /// forbids to move (disable_active_migration) is lost with its address.
+    /// forbids to move (disable_active_migration) is lost with its address, and so is one whose
+    /// peer cannot be reached from there.
     pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
         if self.is_closed() {
             return;
@@ -310,6 +311,11 @@ impl Connection {
         if !self.peer_lets_us_move() {
             let error = ConnectionError::NoViablePath("the peer does not allow migration");
             self.die(now, error);
+            return;
+        }
+        if !can_reach(local, self.remote_address()) {
+            let error = "the new local address is of another family than the peer's";
+            self.die(now, ConnectionError::NoViablePath(error));
             return;
         }
         let ids: Vec<PathId> = self.paths.iter().map(|path| path.id).collect();
@@ -526,6 +532,12 @@ fn may_lead_to(from: SocketAddr, to: SocketAddr) -> bool {
         && !address.is_multicast()
         && !broadcast
         && reach(address) >= reach(from.ip())
+}
+
+/// Whether datagrams can go from a socket bound to `local` to `remote`; a socket bound to no IPv6
+/// address in particular reaches IPv4, too.
+fn can_reach(local: SocketAddr, remote: SocketAddr) -> bool {
+    local.is_ipv4() == remote.is_ipv4() || (local.is_ipv6() && local.ip().is_unspecified())
 }
 
 #[cfg(test)]
