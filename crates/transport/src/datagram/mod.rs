@@ -269,7 +269,6 @@ impl DatagramQueue {
     }
 }
 
-
 /// Length fields of a DATAGRAM frame: their size and the largest value they hold.
 const LENGTH_FIELDS: [(u64, u64); 4] = [
     (1, 63),
