@@ -32,8 +32,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A server's resumable sessions. Share one between the shards of a server.
 ///
-/// Memory: at most `max_tickets` entries and `max_bytes` bytes of session state (about 200 bytes
-/// each, more with client certificates); the oldest go first.
+/// Memory: at most `max_tickets` entries and `max_bytes` bytes of session state (about half a
+/// kilobyte an entry, more with client certificates); the oldest go first. `rustls` issues two
+/// tickets per full handshake.
 pub struct ServerTicketStore {
     max_tickets: usize,
     max_bytes: usize,
@@ -47,6 +48,8 @@ struct ServerTickets {
     by_age: BTreeMap<u64, Vec<u8>>,
     next_number: u64,
     bytes: usize,
+    /// Of the newest ticket; most sessions announce the same and share them.
+    limits: Arc<EarlyDataLimits>,
 }
 
 struct ServerTicket {
@@ -85,7 +88,7 @@ impl ServerTicketStore {
         self.len() == 0
     }
 
-    fn put(&self, id: Vec<u8>, ticket: ServerTicket) -> bool {
+    fn put(&self, id: Vec<u8>, mut ticket: ServerTicket) -> bool {
         let size = id.len() + ticket.state.len();
         if self.max_tickets == 0 || size > self.max_bytes {
             return false;
@@ -97,6 +100,11 @@ impl ServerTicketStore {
                 break;
             };
             tickets.remove(&oldest);
+        }
+        if tickets.limits == ticket.limits {
+            ticket.limits = Arc::clone(&tickets.limits);
+        } else {
+            tickets.limits = Arc::clone(&ticket.limits);
         }
         let number = tickets.next_number;
         tickets.next_number += 1;
@@ -112,9 +120,10 @@ impl ServerTicketStore {
 }
 
 impl Default for ServerTicketStore {
-    /// 16,384 tickets, 16 MiB.
+    /// 512 tickets, 1 MiB: those of the last 256 clients. A server of more clients than that who
+    /// come back wants a larger one.
     fn default() -> Self {
-        Self::new(16_384, 16 << 20)
+        Self::new(512, 1 << 20)
     }
 }
 
