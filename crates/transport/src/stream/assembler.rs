@@ -12,6 +12,9 @@ use bytes::Bytes;
 
 use super::block::{BLOCK, Block};
 
+/// A message up to this size gets memory of its own instead of a block.
+const SHORT_MESSAGE_BYTES: usize = 512;
+
 /// See the module's words.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
@@ -23,6 +26,8 @@ pub(crate) struct Assembler {
     buffered: u64,
     /// Slices of receive buffers, by offset. In ordered mode all below `contiguous`, ascending.
     borrowed: VecDeque<(u64, Bytes)>,
+    /// The first of them is a copy of our own, which pins nothing.
+    owns_first: bool,
     /// Blocks from number `first` on.
     blocks: VecDeque<Option<Box<Block>>>,
     first: u64,
@@ -52,7 +57,14 @@ impl Assembler {
 
     /// Slices of receive buffers held.
     pub(crate) fn borrowed(&self) -> usize {
-        self.borrowed.len()
+        self.borrowed
+            .len()
+            .saturating_sub(usize::from(self.owns_first))
+    }
+
+    fn pop_borrowed(&mut self) -> Option<(u64, Bytes)> {
+        self.owns_first = false;
+        self.borrowed.pop_front()
     }
 
     /// Whether bytes were handed out of order.
@@ -115,6 +127,10 @@ impl Assembler {
                 self.count(offset, end)
             };
             self.buffered += data.len() as u64 - known;
+            if self.borrowed.capacity() == 0 {
+                // A small message is all that most streams carry.
+                self.borrowed.reserve_exact(1);
+            }
             self.borrowed.push_back((offset, data));
         } else {
             self.buffered += self.copy(offset, &data);
@@ -122,6 +138,22 @@ impl Assembler {
         self.contiguous = end;
         self.advance();
         true
+    }
+
+    /// [`Self::insert`] without borrowing, for bytes that end the stream. Short ones get memory of
+    /// their own instead of a block if they are all there is: a small message is one frame, and
+    /// nothing follows it that could make many such pieces.
+    pub(crate) fn insert_end(&mut self, offset: u64, data: Bytes) -> bool {
+        let alone = offset == self.contiguous
+            && self.borrowed.is_empty()
+            && self.blocks.is_empty()
+            && !self.is_unordered();
+        if !alone || data.is_empty() || data.len() > SHORT_MESSAGE_BYTES {
+            return self.insert(offset, data, 0);
+        }
+        let own = Bytes::copy_from_slice(&data);
+        self.owns_first = true;
+        self.insert(offset, own, 1)
     }
 
     /// The next bytes in order, at most `max` and below offset `limit`.
@@ -136,7 +168,7 @@ impl Assembler {
             Some((offset, data)) if *offset <= self.delivered => {
                 let len = ((stop - self.delivered) as usize).min(data.len());
                 if len == data.len() {
-                    self.borrowed.pop_front().map(|(_, data)| data)?
+                    self.pop_borrowed().map(|(_, data)| data)?
                 } else {
                     *offset += len as u64;
                     data.split_to(len)
@@ -176,7 +208,7 @@ impl Assembler {
                 *offset += max as u64;
                 (at, data.split_to(max))
             }
-            Some(_) => self.borrowed.pop_front()?,
+            Some(_) => self.pop_borrowed()?,
             None => self.take_pending(max)?,
         };
         self.delivered += chunk.len() as u64;
@@ -207,6 +239,7 @@ impl Assembler {
             }
             self.borrowed.pop_back();
         }
+        self.owns_first &= !self.borrowed.is_empty();
         if self.is_unordered() {
             // Slices have no order there.
             for (offset, data) in &mut self.borrowed {
@@ -311,6 +344,8 @@ impl Assembler {
     }
 
     fn switch_to_unordered(&mut self) {
+        // It need not stay the first from here on, and counts like the others.
+        self.owns_first = false;
         let mut numbers = BTreeSet::new();
         let slices = &self.borrowed;
         for (number, block) in (self.first..).zip(&mut self.blocks) {

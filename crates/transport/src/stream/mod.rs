@@ -14,7 +14,8 @@
 //! # Memory
 //! A stream costs about half a kilobyte while it exists. Send: what the application wrote and the
 //! peer has not acknowledged, at most `send_buffer_bytes` over all streams. Receive: at most 1.125
-//! times `connection_receive_window.max`, plus up to 256 pinned receive buffers.
+//! times `connection_receive_window.max`, plus up to 256 pinned receive buffers and some words per
+//! stream for its first short message.
 
 mod api;
 mod assembler;
@@ -51,6 +52,7 @@ use send::{Demand, SendHalf};
 use sharing::Sharing;
 use table::{Stream, Table};
 
+pub use table::{IdHash, IdHasher};
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
     UnorderedOutcome, WriteError,
@@ -412,6 +414,7 @@ impl StreamSet {
             self.scheduler.on_quiet(id);
         }
         self.borrowed = self.borrowed.saturating_sub(stream.borrowed);
+        self.table.recycle(stream);
         if !self.limits.is_local(id) {
             self.limits.remote_mut(id.dir()).on_closed();
         }

@@ -175,7 +175,11 @@ impl RecvHalf {
             let wanted = reset.reliable_size.saturating_sub(extent.offset);
             data.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
         }
-        let grew = self.assembler.insert(extent.offset, data, may_borrow);
+        let grew = if extent.fin && may_borrow == 0 {
+            self.assembler.insert_end(extent.offset, data)
+        } else {
+            self.assembler.insert(extent.offset, data, may_borrow)
+        };
         if self.reset.is_none() && Some(self.assembler.contiguous()) == self.final_size {
             self.state = RecvState::DataRecvd;
         }

@@ -114,6 +114,10 @@ impl SendBuffer {
             let (now, rest) = data.split_at(data.len().min(capacity));
             let mut block = Vec::with_capacity(capacity);
             block.extend_from_slice(now);
+            if self.chunks.capacity() == 0 {
+                // A small message is all that most streams carry.
+                self.chunks.reserve_exact(1);
+            }
             self.chunks.push_back(Chunk {
                 offset: self.end,
                 data: Data::Copied(block),

@@ -8,11 +8,11 @@ use super::{recv::RecvHalf, sched::Priority, send::SendHalf};
 use crate::units::StreamId;
 
 /// Hashes stream IDs. Fixed and fast: a peer only chooses IDs below the limits that we set.
-pub(crate) type IdHash = BuildHasherDefault<IdHasher>;
+pub type IdHash = BuildHasherDefault<IdHasher>;
 
 /// See [`IdHash`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct IdHasher(u64);
+pub struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -82,7 +82,12 @@ pub(super) struct Table {
     slots: Vec<Option<Box<Stream>>>,
     free: Vec<u32>,
     last: u32,
+    /// Memory of streams that are gone, for those to come; none while there is no stream.
+    spare: Vec<Box<Stream>>,
 }
+
+/// Streams of which the memory is kept.
+const SPARE: usize = 32;
 
 impl Table {
     pub(super) fn len(&self) -> usize {
@@ -111,8 +116,15 @@ impl Table {
             }
         };
         self.index.insert(stream.id, slot);
+        let boxed = match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = stream;
+                spare
+            }
+            None => Box::new(stream),
+        };
         if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(Box::new(stream));
+            *place = Some(boxed);
         }
     }
 
@@ -120,10 +132,21 @@ impl Table {
         let slot = self.index.remove(&id)?;
         let stream = self.slots.get_mut(slot as usize)?.take();
         self.free.push(slot);
-        if self.index.is_empty() && self.slots.len() > 64 {
-            *self = Self::default();
+        if self.index.is_empty() {
+            self.spare = Vec::new();
+            if self.slots.len() > 64 {
+                *self = Self::default();
+            }
         }
         stream
+    }
+
+    /// Takes a removed stream's memory back.
+    pub(super) fn recycle(&mut self, mut stream: Box<Stream>) {
+        if self.spare.len() < SPARE && !self.index.is_empty() {
+            (stream.send, stream.recv) = (None, None);
+            self.spare.push(stream);
+        }
     }
 
     /// Every stream's ID, in the order of their slots (which depends on API and network order

@@ -62,6 +62,24 @@ fn copied_data_is_handed_out_in_whole_blocks() {
 }
 
 #[test]
+fn a_short_message_needs_no_block_and_pins_nothing() {
+    let mut assembler = Assembler::default();
+    assert!(assembler.insert_end(0, bytes(0, 40)));
+    assert_eq!((assembler.memory_of_blocks(), assembler.borrowed()), (0, 0));
+    assert!(!assembler.insert_end(0, bytes(0, 40)));
+    assert_eq!(read_all(&mut assembler), 40);
+    assert_eq!((assembler.buffered(), assembler.borrowed()), (0, 0));
+    // The end behind a gap is a piece like any other.
+    let mut assembler = Assembler::default();
+    assert!(!assembler.insert_end(40, bytes(40, 40)));
+    assert!(assembler.memory_of_blocks() > 0);
+    assert!(assembler.insert(0, bytes(0, 40), 1));
+    assert_eq!(assembler.borrowed(), 1);
+    assert_eq!(read_all(&mut assembler), 80);
+    assert_eq!((assembler.memory_of_blocks(), assembler.borrowed()), (0, 0));
+}
+
+#[test]
 fn gap_then_rest() {
     let mut assembler = Assembler::default();
     assert!(!assembler.insert(5000, bytes(5000, 1000), 9));

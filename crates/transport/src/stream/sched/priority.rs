@@ -35,8 +35,10 @@ impl Level {
         if incremental {
             self.ring.push_back(id);
         } else {
+            if self.in_order.is_empty() {
+                self.ring.push_back(IN_ORDER);
+            }
             self.in_order.insert(id);
-            self.ring.push_back(IN_ORDER);
         }
     }
 
