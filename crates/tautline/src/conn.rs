@@ -11,7 +11,6 @@
 //! both are released.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     io,
     ops::Deref,
@@ -24,12 +23,13 @@ use std::{
 };
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use parking_lot::Mutex;
 use tautline_transport::{
     connection::{self as quic, Event},
     endpoint::{ConnectionHandle, TokenStore},
     error::ConnectionError,
-    stream::StreamEvent,
+    stream::{IdHash, StreamEvent},
     time::Instant,
     units::{Dir, StreamId},
 };
@@ -63,6 +63,8 @@ pub(crate) struct ConnState {
     pub(crate) armed: Option<Instant>,
     /// The application did something that may need sending.
     pub(crate) touched: bool,
+    /// The driver lets tasks go first that it just woke.
+    pub(crate) yielded: bool,
     pub(crate) connected: bool,
     pub(crate) confirmed: bool,
     /// Where a client keeps the tokens of this server.
@@ -80,9 +82,23 @@ pub(crate) struct Waiting {
     datagram_in: WakerSet,
     datagram_out: WakerSet,
     /// Readers that found nothing. Removed when woken or dropped.
-    pub(crate) readers: BTreeMap<StreamId, Waker>,
+    readers: StreamMap<Waker>,
     /// One entry per sending stream that the application holds.
-    pub(crate) senders: BTreeMap<StreamId, Sender>,
+    pub(crate) senders: StreamMap<Sender>,
+}
+
+/// By stream. Hashed alike in every run.
+pub(crate) type StreamMap<V> = HashMap<StreamId, V, IdHash>;
+
+/// An empty map of up to this many places stays as it is; a larger one gives its memory back.
+const SMALL_MAP: usize = 128;
+
+fn remove<V>(map: &mut StreamMap<V>, id: StreamId) -> Option<V> {
+    let removed = map.remove(&id);
+    if map.is_empty() && map.capacity() > SMALL_MAP {
+        *map = StreamMap::default();
+    }
+    removed
 }
 
 /// What a live `SendStream` waits for or was told.
@@ -146,6 +162,11 @@ impl Waiting {
             .or_insert_with(|| cx.waker().clone());
     }
 
+    /// Nobody waits to read any more, or whoever did can go on.
+    pub(crate) fn take_reader(&mut self, id: StreamId) -> Option<Waker> {
+        remove(&mut self.readers, id)
+    }
+
     /// Somebody wants to know of a sending stream's end.
     pub(crate) fn hold_sender(&mut self, id: StreamId) {
         self.senders.entry(id).or_default().holders += 1;
@@ -156,7 +177,7 @@ impl Waiting {
         let sender = self.senders.get_mut(&id)?;
         sender.holders = sender.holders.saturating_sub(1);
         if sender.holders == 0 {
-            self.senders.remove(&id)
+            remove(&mut self.senders, id)
         } else {
             None
         }
@@ -197,6 +218,7 @@ impl ConnState {
             unreachable: None,
             armed: None,
             touched: false,
+            yielded: false,
             connected: false,
             confirmed: false,
             tokens: None,
@@ -246,7 +268,7 @@ impl ConnState {
         match event {
             StreamEvent::Opened(dir) => self.waiting.wake(Queue::Accept(dir), woken),
             StreamEvent::Available(dir) => self.waiting.wake(Queue::Open(dir), woken),
-            StreamEvent::Readable(id) => woken.extend(self.waiting.readers.remove(&id)),
+            StreamEvent::Readable(id) => woken.extend(self.waiting.take_reader(id)),
             StreamEvent::Writable(id) => {
                 if let Some(sender) = self.waiting.senders.get_mut(&id) {
                     woken.extend(sender.writer.take());

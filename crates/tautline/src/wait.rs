@@ -39,7 +39,9 @@ impl WakerSet {
 
     /// Moves every waiting waker to `out`.
     pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
-        out.extend(std::mem::take(&mut self.waiting).into_values());
+        if !self.waiting.is_empty() {
+            out.extend(std::mem::take(&mut self.waiting).into_values());
+        }
     }
 }
 

@@ -62,6 +62,8 @@ pub(crate) struct Driver {
     timers: TimerQueue,
     /// Connections to look at; each has its `queued` flag set.
     ready: VecDeque<Arc<ConnShared>>,
+    /// Connections that let the tasks they woke go first; each has its `queued` flag set.
+    yielded: Vec<Arc<ConnShared>>,
     /// Scratch space of a turn.
     dirty: Vec<Arc<ConnShared>>,
     inbox: VecDeque<(DatagramMeta, BytesMut)>,
@@ -140,6 +142,7 @@ impl Driver {
             timer: Timer::new(),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
+            yielded: Vec::new(),
             dirty: Vec::new(),
             inbox: VecDeque::new(),
             knocking: Vec::new(),
@@ -158,7 +161,7 @@ impl Driver {
         self.send_answers();
         self.collect_dirty();
         self.collect_expired();
-        let sending = self.run_connections(cx);
+        let sending = self.run_connections(cx, receiving);
         if receiving == Step::More || sending == Step::More {
             Step::More
         } else {
@@ -343,7 +346,7 @@ impl Driver {
 
     // ---- out ----
 
-    fn run_connections(&mut self, cx: &mut Context<'_>) -> Step {
+    fn run_connections(&mut self, cx: &mut Context<'_>, receiving: Step) -> Step {
         if self.io.flush(cx, &self.shard).is_pending() {
             // The kernel's buffer is full: nobody sends until it has room.
             return Step::Idle;
@@ -353,6 +356,10 @@ impl Driver {
             let Some(conn) = self.ready.pop_front() else {
                 return Step::Idle;
             };
+            if receiving == Step::Idle && self.yields(&conn) {
+                self.yielded.push(conn);
+                continue;
+            }
             let sent = self.run_connection(cx, &conn);
             if self.io.unsent.is_some() {
                 return Step::Idle;
@@ -367,6 +374,23 @@ impl Driver {
         } else {
             Step::More
         }
+    }
+
+    /// Wakes tasks with what has arrived. True when there were some and the connection shall let
+    /// them go first, once: they are likely to answer, and one packet then carries answers and
+    /// acknowledgements where two would.
+    fn yields(&mut self, conn: &ConnShared) -> bool {
+        let mut state = conn.state.lock();
+        // The handshake is finished before anybody can close the connection.
+        if std::mem::take(&mut state.yielded) || !state.connected {
+            return false;
+        }
+        state.absorb_events(&mut self.woken);
+        state.yielded = !self.woken.is_empty();
+        drop(state);
+        let yields = !self.woken.is_empty();
+        self.wake_tasks();
+        yields
     }
 
     /// Timeouts, sending, events. Returns how many batches it sent.
@@ -513,8 +537,13 @@ impl Future for Driver {
         let this = self.get_mut();
         this.shard.waker.begin_turn(cx);
         this.woke = false;
+        this.ready.extend(this.yielded.drain(..));
         for _ in 0..ROUNDS_PER_TURN {
-            if this.round(cx) == Step::More {
+            let step = this.round(cx);
+            if !this.yielded.is_empty() {
+                break;
+            }
+            if step == Step::More {
                 if std::mem::take(&mut this.woke) {
                     // Those just woken have work on what is in the cache now.
                     break;

@@ -368,7 +368,7 @@ impl Drop for RecvStream {
                 let _ = state.quic.stop(id, 0);
                 state.touched = true;
             }
-            state.waiting.readers.remove(&id)
+            state.waiting.take_reader(id)
         });
         // The waker is dropped outside of the lock.
         drop(removed);
