@@ -665,6 +665,10 @@ fn path_challenges_from_everywhere() {
     arena.run(10 * SECOND);
     let sent = arena.world.stats().sent - tap_before;
     assert!(sent < 2_000 * 3, "{sent}");
+    let noticed = arena.trace.with(0, |server| {
+        server.abuse.contains(&Abuse::PathChallengeFlood)
+    });
+    assert!(noticed);
     arena.assert_alive(&mut peer);
 }
 

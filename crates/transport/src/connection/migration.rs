@@ -152,20 +152,22 @@ impl Connection {
         let accepted = match path.network_mut(&received.four_tuple) {
             Some(network) => network.on_challenge(data, limit),
             None => {
-                if path.probe.as_ref().is_some_and(NetworkPath::is_busy) {
-                    return Ok(());
+                // One address beside the one in use at a time.
+                let free = !path.probe.as_ref().is_some_and(NetworkPath::is_busy);
+                if free {
+                    let pto = Self::pto(path);
+                    let mut probe = NetworkPath::new(received.four_tuple);
+                    probe.amplification.on_received(bytes);
+                    probe.on_challenge(data, limit);
+                    if self.side.is_server() {
+                        // The client may move there: prove the address while it asks.
+                        // RFC 9000 s9.1.
+                        probe.start_validation(received.now, pto);
+                    }
+                    path.remote_cids.drop_probe();
+                    path.probe = Some(probe);
                 }
-                let pto = Self::pto(path);
-                let mut probe = NetworkPath::new(received.four_tuple);
-                probe.amplification.on_received(bytes);
-                let accepted = probe.on_challenge(data, limit);
-                if self.side.is_server() {
-                    // The client may move there: prove the address while it asks. RFC 9000 s9.1.
-                    probe.start_validation(received.now, pto);
-                }
-                path.remote_cids.drop_probe();
-                path.probe = Some(probe);
-                accepted
+                free
             }
         };
         if !accepted {

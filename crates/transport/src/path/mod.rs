@@ -114,7 +114,7 @@ impl SpinBit {
     pub(crate) fn new(wanted: bool, rng: &mut Rng) -> Self {
         let draw = rng.below(32);
         Self {
-            enabled: wanted && draw % 16 != 0,
+            enabled: wanted && !draw.is_multiple_of(16),
             value: false,
             constant: draw >= 16,
         }

@@ -244,6 +244,38 @@ fn growth_from_two_thirds_of_the_window_suits_bursts() {
 }
 
 #[test]
+fn only_the_realtime_profile_grows_on_bursts() {
+    use crate::config::Profile;
+    for (profile, grows) in [
+        (Profile::Web, false),
+        (Profile::Bulk, false),
+        (Profile::Message, false),
+        (Profile::Realtime, true),
+    ] {
+        let mut cc = profile.config().congestion.build(context());
+        assert_eq!(cc.name(), "cubic");
+        cc.on_sent(&SentEvent::new(at(0.0), 0, MTU, 7 * MTU, true));
+        cc.on_ack(&AckEvent {
+            app_limited: true,
+            ..ack(0.0, 0.1, 7 * MTU, 100)
+        });
+        assert_eq!(cc.window() > 10 * MTU, grows, "{profile:?}");
+    }
+}
+
+#[test]
+fn without_a_pacer_slow_start_is_held_back() {
+    for (paced, grown) in [(true, 20 * MTU), (false, 18 * MTU)] {
+        let mut context = context();
+        context.paced = paced;
+        let mut cc = Cubic::new(CubicConfig::default(), &context);
+        cc.on_sent(&SentEvent::new(at(0.0), 0, MTU, 10 * MTU, false));
+        cc.on_ack(&ack(0.0, 0.1, 10 * MTU, 100));
+        assert_eq!(cc.window(), grown, "paced: {paced}");
+    }
+}
+
+#[test]
 fn hystart_leaves_slow_start_before_the_queue_overflows() {
     let mut run = Run::new(
         Cubic::new(CubicConfig::default(), &context()),
