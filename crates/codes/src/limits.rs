@@ -2,6 +2,9 @@
 
 use crate::{error::LimitsError, symbol};
 
+/// What lists of symbols and equations take for each, grown by doubling.
+const BOOKKEEPING_BYTES: usize = 240;
+
 /// Bounds on what an [`Encoder`](crate::Encoder) or [`Decoder`](crate::Decoder) holds.
 ///
 /// Memory is taken as symbols arrive and never given back before the owner is dropped; its bound
@@ -88,7 +91,7 @@ impl Limits {
 
     /// The most an encoder with these limits allocates, in bytes, give or take its own fields.
     pub fn encoder_bytes(self) -> usize {
-        usize::from(self.window_symbols) * (self.buffer_bytes() + 64)
+        usize::from(self.window_symbols) * (self.buffer_bytes() + BOOKKEEPING_BYTES)
     }
 
     /// The most a decoder with these limits allocates, in bytes, give or take its own fields.
@@ -96,7 +99,8 @@ impl Limits {
         let (window, ring) = (usize::from(self.window_symbols), self.ring_symbols());
         // One equation more is worked on than is kept.
         let equations = usize::from(self.equations) + 1;
-        (window + equations) * self.buffer_bytes() + equations * (ring + 80) + ring * 96
+        let buffers = (window + equations) * self.buffer_bytes();
+        buffers + equations * (ring + BOOKKEEPING_BYTES) + ring * BOOKKEEPING_BYTES
     }
 
     /// Places in the decoder's ring.

@@ -4,9 +4,12 @@ use std::sync::OnceLock;
 
 #[cfg(all(feature = "simd", target_arch = "aarch64"))]
 use super::neon;
-use super::scalar;
 #[cfg(all(feature = "simd", target_arch = "x86_64"))]
 use super::x86;
+use super::{
+    scalar,
+    terms::{BATCH, Terms},
+};
 
 /// Sets of instructions a kernel is written for, slowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,13 +116,6 @@ macro_rules! dispatch {
     };
 }
 
-/// Sources worked on in one go: with symbols of a packet's size they stay in the first-level
-/// cache while every group of destinations passes over them.
-const BATCH: usize = 16;
-
-/// Destinations whose sums share the registers.
-const ROWS: usize = 4;
-
 #[cfg_attr(
     feature = "simd",
     allow(unsafe_code, reason = "entry points need the CPU check of `new`")
@@ -177,7 +173,9 @@ impl Kernel {
     pub fn mul_add_many(self, dst: &mut [u8], srcs: &[&[u8]], coefficients: &[u8]) {
         let batches = srcs.chunks(BATCH).zip(coefficients.chunks(BATCH));
         for (srcs, coefficients) in batches {
-            self.add_batch(dst, srcs, coefficients);
+            let pairs = srcs.iter().zip(coefficients);
+            let terms = Terms::new(pairs.map(|(src, c)| (*src, [*c])));
+            self.add_terms([&mut *dst], terms);
         }
     }
 
@@ -196,18 +194,15 @@ impl Kernel {
                 };
                 // A row of zeros and ones, such as the first of our Reed-Solomon code, needs no
                 // multiplication.
-                let taken = match rest.split_first_chunk_mut::<ROWS>() {
-                    Some((group, _)) if !is_binary(columns(0)) && same_len(group) => {
-                        self.add_to_group(group, batch, columns);
-                        ROWS
-                    }
-                    _ => {
-                        if let Some(dst) = rest.first_mut() {
-                            self.add_batch(dst, batch, columns(0));
-                        }
-                        1
-                    }
+                let taken = if is_binary(columns(0)) {
+                    self.add_to_group::<1>(rest, batch, columns)
+                } else {
+                    self.add_to_group::<4>(rest, batch, columns)
+                        .or_else(|| self.add_to_group::<3>(rest, batch, columns))
+                        .or_else(|| self.add_to_group::<2>(rest, batch, columns))
+                        .or_else(|| self.add_to_group::<1>(rest, batch, columns))
                 };
+                let taken = taken.unwrap_or(rest.len());
                 row += taken;
                 rest = rest.split_at_mut(taken.min(rest.len())).1;
             }
@@ -215,107 +210,40 @@ impl Kernel {
         }
     }
 
-    /// [`ROWS`] destinations of one length, at most [`BATCH`] sources.
-    fn add_to_group<'c>(
+    /// The first `N` destinations, at most [`BATCH`] sources. `None` if there are not as many, or
+    /// not of one length, so that they cannot be served together.
+    fn add_to_group<'c, const N: usize>(
         self,
-        dsts: &mut [&mut [u8]; ROWS],
+        dsts: &mut [&mut [u8]],
         srcs: &[&[u8]],
         columns: impl Fn(usize) -> &'c [u8],
-    ) {
-        let rows = [columns(0), columns(1), columns(2), columns(3)];
-        let factor = |i: usize| rows.map(|row| row.get(i).copied().unwrap_or_default());
-        let mut terms = Terms::new(srcs.iter().enumerate().map(|(i, src)| (*src, factor(i))));
-        let [a, b, c, d] = dsts;
-        let mut rest: [&mut [u8]; ROWS] = [a, b, c, d];
-        while let Some(len) = terms.common_len(rest.iter().map(|dst| dst.len()).min()) {
+    ) -> Option<usize> {
+        let (dsts, _) = dsts.split_first_chunk_mut::<N>()?;
+        let len = dsts.first()?.len();
+        if dsts.iter().any(|dst| dst.len() != len) {
+            return None;
+        }
+        let rows: [&[u8]; N] = core::array::from_fn(columns);
+        let factors = |i: usize| rows.map(|row| row.get(i).copied().unwrap_or_default());
+        let terms = srcs.iter().enumerate().map(|(i, src)| (*src, factors(i)));
+        self.add_terms(dsts.each_mut().map(|dst| &mut **dst), Terms::new(terms));
+        Some(N)
+    }
+
+    /// Adds the terms to destinations of one length.
+    fn add_terms<const N: usize>(self, mut dsts: [&mut [u8]; N], mut terms: Terms<'_, N>) {
+        while let Some(len) = terms.common_len(dsts.first().map(|dst| dst.len())) {
             let (srcs, factors) = terms.slices();
-            dispatch!(self, tile(&mut rest, srcs, factors));
-            rest = rest.map(|dst| dst.split_at_mut(len.min(dst.len())).1);
+            match dsts.first_mut() {
+                Some(dst) if N == 1 && is_binary(factors.as_flattened()) => {
+                    dispatch!(self, xor_many(dst, srcs));
+                }
+                _ => dispatch!(self, tile(&mut dsts, srcs, factors)),
+            }
+            dsts = dsts.map(|dst| dst.split_at_mut(len.min(dst.len())).1);
             terms.advance(len);
         }
     }
-
-    /// One destination, at most [`BATCH`] sources.
-    fn add_batch(self, dst: &mut [u8], srcs: &[&[u8]], coefficients: &[u8]) {
-        let pairs = srcs.iter().zip(coefficients);
-        let mut terms = Terms::new(pairs.map(|(src, c)| (*src, [*c])));
-        let mut rest = dst;
-        while let Some(len) = terms.common_len(Some(rest.len())) {
-            let (srcs, factors) = terms.slices();
-            if is_binary(factors.as_flattened()) {
-                dispatch!(self, xor_many(rest, srcs));
-            } else {
-                dispatch!(self, tile(&mut [&mut *rest], srcs, factors));
-            }
-            rest = rest.split_at_mut(len.min(rest.len())).1;
-            terms.advance(len);
-        }
-    }
-}
-
-/// Sources that still have bytes to add, and their coefficients for `N` destinations.
-///
-/// The kernels work over the bytes that all slices have. Sources of several lengths are served in
-/// as many rounds, each without those that have ended.
-struct Terms<'s, const N: usize> {
-    srcs: [&'s [u8]; BATCH],
-    factors: [[u8; N]; BATCH],
-    len: usize,
-}
-
-impl<'s, const N: usize> Terms<'s, N> {
-    /// The first [`BATCH`] terms; those without bytes or with zero coefficients only are left out.
-    fn new(terms: impl Iterator<Item = (&'s [u8], [u8; N])>) -> Self {
-        let mut all = Self {
-            srcs: [&[]; BATCH],
-            factors: [[0; N]; BATCH],
-            len: 0,
-        };
-        let kept = terms.filter(|(src, factors)| !src.is_empty() && *factors != [0; N]);
-        let places = all.srcs.iter_mut().zip(all.factors.iter_mut());
-        for ((src, factors), place) in kept.zip(places) {
-            (*place.0, *place.1) = (src, factors);
-            all.len += 1;
-        }
-        all
-    }
-
-    fn slices(&self) -> (&[&'s [u8]], &[[u8; N]]) {
-        let srcs = self.srcs.get(..self.len).unwrap_or_default();
-        (srcs, self.factors.get(..self.len).unwrap_or_default())
-    }
-
-    /// Bytes that all sources and a destination of `dst_len` bytes have; `None` once there are
-    /// none.
-    fn common_len(&self, dst_len: Option<usize>) -> Option<usize> {
-        let shortest = self.slices().0.iter().map(|src| src.len()).min()?;
-        Some(shortest.min(dst_len?)).filter(|len| *len > 0)
-    }
-
-    /// Drops the first `len` bytes of every source, and sources that end there.
-    fn advance(&mut self, len: usize) {
-        let mut kept = 0;
-        for i in 0..self.len {
-            let src = self.srcs.get(i).and_then(|src| src.get(len..));
-            let factors = self.factors.get(i).copied();
-            let (Some(src), Some(factors)) = (src.filter(|src| !src.is_empty()), factors) else {
-                continue;
-            };
-            if let (Some(to), Some(to_factors)) =
-                (self.srcs.get_mut(kept), self.factors.get_mut(kept))
-            {
-                (*to, *to_factors) = (src, factors);
-                kept += 1;
-            }
-        }
-        self.len = kept;
-    }
-}
-
-/// Whether these destinations are equally long.
-fn same_len(dsts: &[&mut [u8]; ROWS]) -> bool {
-    let [first, others @ ..] = dsts;
-    others.iter().all(|dst| dst.len() == first.len())
 }
 
 /// Whether these coefficients only pick sources.

@@ -32,6 +32,7 @@ mod scalar;
     reason = "evaluated at build time, where a bad index is a build error"
 )]
 mod tables;
+mod terms;
 #[cfg(all(feature = "simd", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[allow(
     unsafe_code,
