@@ -7,6 +7,7 @@
 //! To add a target: a function here and a line in [`TARGETS`]; a file in `fuzz/fuzz_targets/` and
 //! a `[[bin]]` in `fuzz/Cargo.toml`; seeds.
 
+mod codes;
 mod coverage;
 mod endpoint;
 mod input;
@@ -15,6 +16,7 @@ mod seeds;
 mod tls;
 mod wire;
 
+pub use codes::codes;
 pub use coverage::{Coverage, Reached};
 pub use endpoint::{datagram_in, run_datagram_in, tokens};
 pub use pair::{describe_pair, honest_script, pair, run_pair};
@@ -29,6 +31,7 @@ pub type Target = (&'static str, fn(&[u8]));
 /// Every target.
 pub const TARGETS: &[Target] = &[
     ("client_hello", client_hello),
+    ("codes", codes),
     ("datagram_in", datagram_in),
     ("frames", frames),
     ("headers", headers),

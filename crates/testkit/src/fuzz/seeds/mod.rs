@@ -9,6 +9,7 @@ mod wire;
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     match target {
         "client_hello" => other::client_hello(),
+        "codes" => named(super::codes::seeds()),
         "datagram_in" => other::datagram_in(),
         "frames" => named(wire::frames()),
         "headers" => named(wire::headers()),
