@@ -52,9 +52,11 @@ mod tests {
 
     #[test]
     fn sharing_pauses_until_all_was_read() {
-        let mut limits = Limits::default();
-        limits.shared_receive_slices = 9;
-        limits.shared_receive_bytes = 1000;
+        let limits = Limits {
+            shared_receive_slices: 9,
+            shared_receive_bytes: 1000,
+            ..Limits::default()
+        };
         let mut sharing = Sharing::new(&limits);
         sharing.advance(5000);
         assert_eq!(sharing.slices(0), 9);

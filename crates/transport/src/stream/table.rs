@@ -83,6 +83,10 @@ pub(super) struct Table {
     free: Vec<u32>,
     last: u32,
     /// Memory of streams that are gone, for those to come; none while there is no stream.
+    #[expect(
+        clippy::vec_box,
+        reason = "the boxes come from `slots` and go back there"
+    )]
     spare: Vec<Box<Stream>>,
 }
 

@@ -37,7 +37,9 @@ fn words(error: &Error) -> String {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the certificate is for another name"
         }
-        CertificateError::ApplicationVerificationFailure => "the certificate is not the expected one",
+        CertificateError::ApplicationVerificationFailure => {
+            "the certificate is not the expected one"
+        }
         other => {
             let told = other.to_string();
             if told.contains("CaUsedAsEndEntity") {

@@ -520,6 +520,7 @@ fn wide_window_with_many_losses_is_fast() {
     config.connection_receive_window = crate::config::WindowConfig::fixed(64 << 20);
     config.send_buffer_bytes = 128 << 20;
     let (mut client, mut server) = (set(Side::Client, &config), set(Side::Server, &config));
+    client.set_congestion_window(64 << 20);
     let id = client.open(Dir::Uni).unwrap();
     let block = Bytes::from(vec![9; 1 << 20]);
     for _ in 0..64 {
