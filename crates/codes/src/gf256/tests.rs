@@ -16,7 +16,7 @@ fn coefficients() -> impl Iterator<Item = u8> {
 }
 
 fn lengths() -> impl Iterator<Item = usize> {
-    (0..=257).filter(|len| !cfg!(miri) || len % 37 < 2)
+    (0..=257).filter(|len| !cfg!(miri) || [0, 1, 15, 65, 257].contains(len))
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn every_kernel_equals_scalar_at_every_length_and_start() {
     let (src, dst) = (bytes(400, 1), bytes(400, 2));
     for kernel in Kernel::available() {
         for len in lengths() {
-            for (start, offset) in [(0, 0), (1, 0), (0, 3), (7, 5), (63, 33)] {
+            let starts = [(7, 5), (0, 0), (1, 0), (0, 3), (63, 33)];
+            for (start, offset) in starts.into_iter().take(if cfg!(miri) { 1 } else { 5 }) {
                 let src = &src[start..start + len];
                 for c in coefficients().step_by(if start == 0 { 1 } else { 5 }) {
                     let (mut ours, mut theirs) = (dst.clone(), dst.clone());
