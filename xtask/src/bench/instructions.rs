@@ -1,6 +1,6 @@
 //! Instructions per packet, counted by callgrind: the figure that noise does not move.
 
-use std::{collections::HashMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
@@ -192,7 +192,7 @@ fn annotate(file: &Path) -> Result<Vec<(String, f64)>> {
 /// Instructions of lines of source files whose path ends with `suffix`, wherever the compiler put
 /// them, in callgrind's own format.
 fn cost_of_source(raw: &str, suffix: &str) -> f64 {
-    let mut names: HashMap<&str, &str> = HashMap::new();
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     let (mut wanted, mut is_call) = (false, false);
     let mut sum = 0.0;
     for line in raw.lines() {
