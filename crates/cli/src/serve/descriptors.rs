@@ -5,6 +5,7 @@ const OTHERS: usize = 64;
 /// More than these bring nothing.
 const MOST: usize = 65_536;
 /// Assumed where the system does not tell.
+#[cfg(any(test, not(unix)))]
 const USUAL: usize = 1_024;
 
 /// Raises the limit as far as the system lets us, and returns how many files may be open beside
