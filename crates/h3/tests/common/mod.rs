@@ -36,7 +36,7 @@ pub(crate) async fn echo(quic: Connection) -> Result<(), h3::error::ConnectionEr
             let response = http::Response::builder()
                 .header("path", request.uri().path())
                 .header("place", tautline_h3::priority::format(place));
-            let mut answer = async || {
+            let answer = async || {
                 stream.send_response(response.body(()).unwrap()).await?;
                 while let Some(mut data) = stream.recv_data().await? {
                     let bytes = data.copy_to_bytes(data.remaining());
