@@ -13,10 +13,13 @@ const GET: &[u8] = &[
     0x01, 0x0d, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x06, b'a', b'b', b'c', b'd', b'e', b'f',
 ];
 
-/// What a client sends: unidirectional streams and whether they end, and a request likewise.
+/// Bytes of a stream, and whether it ends after them.
+type Sent<'a> = (&'a [u8], bool);
+
+/// What a client sends.
 struct Client<'a> {
-    unidirectional: &'a [(&'a [u8], bool)],
-    request: Option<(&'a [u8], bool)>,
+    unidirectional: &'a [Sent<'a>],
+    request: Option<Sent<'a>>,
 }
 
 /// How the server ends the connection. Waits for it.
@@ -56,7 +59,7 @@ fn expect(name: &str, told: Option<u64>, code: Code) {
 
 #[tokio::test]
 async fn streams_of_the_wrong_kind_or_number() {
-    let cases: &[(&str, &[(&[u8], bool)], Code)] = &[
+    let cases: &[(&str, &[Sent], Code)] = &[
         (
             "push stream",
             &[(CONTROL, false), (&[0x01, 0x00], false)],
