@@ -59,7 +59,7 @@ fn expect(name: &str, told: Option<u64>, code: Code) {
 
 #[tokio::test]
 async fn streams_of_the_wrong_kind_or_number() {
-    let cases: &[(&str, &[Sent], Code)] = &[
+    let cases: &[(&str, &[Sent<'_>], Code)] = &[
         (
             "push stream",
             &[(CONTROL, false), (&[0x01, 0x00], false)],
