@@ -1,9 +1,9 @@
 //! What the network does to datagrams: marks, sizes, delays.
 
-use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Verdict, rule};
+use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Rebind, Verdict, rule};
 use tautline_testkit::trace::FrameTrace;
 use tautline_transport::{
-    ack,
+    ack, congestion,
     units::{Ecn, PathId},
 };
 
@@ -123,6 +123,47 @@ fn mtu_black_hole() {
     let done = net.finish(60 * SECOND);
     println!("{done:?}");
     assert!(done.since_origin() < 20 * SECOND, "{done:?}");
+    let mtus = net.server_trace.with(0, |server| server.mtus.clone());
+    assert_eq!(mtus, [1452, 1200]);
+}
+
+/// What an outage swallows, large or small, says nothing about the size of packets.
+#[test]
+fn outages_are_no_black_holes() {
+    for controller in ["cubic", "bbr3"] {
+        for outage in [500, 2_000] {
+            let mut net = Setup::new(1, wire(20, 20))
+                .both(|c| c.congestion = congestion::registry::by_name(controller).unwrap())
+                .fetch(&[100_000_000]);
+            net.run_for(3 * SECOND);
+            net.world.set_link_up(net.link, false);
+            net.run_for(outage * MS);
+            net.world.set_link_up(net.link, true);
+            net.run_for(5 * SECOND);
+            let mtus = net.server_trace.with(0, |server| server.mtus.clone());
+            assert_eq!(mtus, [1452], "{controller}, {outage} ms");
+            let (_, server) = net.server_host().connections().next().unwrap();
+            assert_eq!(server.path_stats(PathId::ZERO).unwrap().mtu, 1452);
+        }
+    }
+}
+
+/// Nor does what a NAT drops because it forgot the mapping; and the search starts over only when
+/// the address itself changed.
+#[test]
+fn rebindings_are_no_black_holes() {
+    for kind in [Rebind::Port, Rebind::AddressAndPort] {
+        let mut net = Setup::new(1, wire(20, 20)).fetch(&[60_000_000]);
+        net.run_for(2 * SECOND);
+        net.world.rebind(net.client, kind);
+        net.run_for(5 * SECOND);
+        let (_, server) = net.server_host().connections().next().unwrap();
+        let mtu = server.path_stats(PathId::ZERO).unwrap().mtu;
+        assert_eq!(mtu, 1452, "{kind:?}");
+        let mtus = net.server_trace.with(0, |server| server.mtus.clone());
+        let found = if kind == Rebind::Port { 1 } else { 2 };
+        assert_eq!(mtus, vec![1452; found], "{kind:?}");
+    }
 }
 
 fn acks_sent(policy: &str) -> (usize, usize, usize) {

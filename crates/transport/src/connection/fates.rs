@@ -130,10 +130,8 @@ impl LossHandler for FrameFates<'_> {
         packet: &SentPacket,
         trigger: LossTrigger,
     ) {
-        if kind == SpaceKind::Data
-            && let Some(mtu) = self.mtu.on_lost(number, packet.bytes)
-        {
-            self.new_mtu = Some(mtu);
+        if kind == SpaceKind::Data && !packet.mtu_probe {
+            self.mtu.on_lost(number, packet.bytes);
         }
         let path = self.path;
         let bytes = u64::from(packet.bytes);
@@ -146,14 +144,16 @@ impl LossHandler for FrameFates<'_> {
         });
     }
 
-    fn mtu_probe_acked(&mut self, bytes: u16) {
-        if let Some(mtu) = self.mtu.on_probe_acked(self.now, bytes) {
+    fn mtu_probe_acked(&mut self, number: u64, bytes: u16) {
+        if let Some(mtu) = self.mtu.on_probe_acked(self.now, number, bytes) {
             self.new_mtu = Some(mtu);
         }
     }
 
-    fn mtu_probe_lost(&mut self, bytes: u16) {
-        self.mtu.on_probe_lost(self.now, bytes);
+    fn mtu_probe_lost(&mut self, number: u64, bytes: u16) {
+        if let Some(mtu) = self.mtu.on_probe_lost(self.now, number, bytes) {
+            self.new_mtu = Some(mtu);
+        }
     }
 }
 

@@ -193,7 +193,7 @@ impl Connection {
         if path.unnamed_until.is_some() {
             return None;
         }
-        let mut mtu = usize::from(path.mtu.current());
+        let mut mtu = usize::from(path.mtu.datagram_size());
         if path.pending.probes > 0 && path.recovery.pto_count() > 1 {
             // Silence may mean that the path has shrunk: probes of a size that every path takes
             // bring the ACK that tells. RFC 8899 s4.3

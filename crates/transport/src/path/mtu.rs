@@ -1,7 +1,16 @@
 //! Datagram packetization layer path MTU discovery. RFC 8899, RFC 9000 s14.3.
 //!
-//! Owns: the search state. Sizes are UDP payload bytes. Does not own: sending probes (the pump
-//! builds them) or declaring them lost (recovery reports their fate).
+//! Owns: the search state, and whether the size in use is in doubt. Sizes are UDP payload bytes.
+//! Does not own: sending probes (the pump builds them) or declaring them lost (recovery reports
+//! their fate).
+//!
+//! Large packets lost in a row do not prove that the path shrank: an outage, a rebinding of a NAT
+//! or a full queue loses them as well. So they only raise a suspicion. While it lasts, data goes
+//! out in datagrams that every path takes, and probes of the size in use ask the path itself: one
+//! that arrives clears it; when smaller packets overtake every probe, the path is believed to have
+//! shrunk. RFC 8899 s4.3, s5.2.
+
+use std::time::Duration;
 
 use crate::{config::MtuConfig, time::Instant, units::PacketNumber};
 
@@ -11,8 +20,8 @@ pub(crate) const BASE: u16 = 1200;
 const MAX_PROBES: u8 = 3;
 /// The search ends when its bounds are this close.
 const GRANULARITY: u16 = 16;
-/// Large packets lost in a row, while only small later ones arrived, that look like a black hole.
-const BLACK_HOLE_LOSSES: u8 = 6;
+/// Large packets lost in a row, while only small later ones arrived, that put the size in doubt.
+const SUSPICIOUS_LOSSES: u8 = 6;
 
 /// Finds the largest datagram that gets through.
 #[derive(Clone, Debug)]
@@ -23,10 +32,12 @@ pub(crate) struct MtuDiscovery {
     limit: u16,
     phase: Phase,
     suspicious_losses: u8,
+    doubt: Option<Doubt>,
+    /// The first packet sent on the present network path: what became of earlier ones says nothing
+    /// about it.
+    first_number: PacketNumber,
     /// The newest packet larger than the base size that arrived.
     largest_large_acked: Option<PacketNumber>,
-    /// Packets below this went another way.
-    first_number: PacketNumber,
     enabled: bool,
 }
 
@@ -44,6 +55,14 @@ enum Phase {
     },
 }
 
+/// The size in use may be too large by now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubt {
+    /// Probes of that size which smaller packets overtook.
+    failures: u8,
+    in_flight: bool,
+}
+
 impl MtuDiscovery {
     pub(crate) fn new(config: MtuConfig) -> Self {
         let current = config.initial.max(BASE);
@@ -53,8 +72,9 @@ impl MtuDiscovery {
             limit: u16::MAX,
             phase: Phase::Idle { again_at: None },
             suspicious_losses: 0,
-            largest_large_acked: None,
+            doubt: None,
             first_number: 0,
+            largest_large_acked: None,
             enabled: false,
         }
     }
@@ -64,11 +84,33 @@ impl MtuDiscovery {
         self.current
     }
 
+    /// The size of the next datagram: smaller than the one in use while that is in doubt.
+    pub(crate) fn datagram_size(&self) -> u16 {
+        if self.doubt.is_some() {
+            self.current.min(BASE)
+        } else {
+            self.current
+        }
+    }
+
+    /// Whether the search has ended for now.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Idle { .. })
+    }
+
+    fn clear_doubt(&mut self) {
+        self.suspicious_losses = 0;
+        self.doubt = None;
+    }
+
     /// The peer takes no more than this (max_udp_payload_size). True if that shrinks datagrams.
     pub(crate) fn limit_to(&mut self, peer_limit: u64) -> bool {
         self.limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(BASE);
         let shrinks = self.limit < self.current;
         self.current = self.current.min(self.limit);
+        if shrinks {
+            self.clear_doubt();
+        }
         shrinks
     }
 
@@ -102,19 +144,25 @@ impl MtuDiscovery {
     /// A new network path may have another MTU.
     pub(crate) fn reset(&mut self) {
         self.current = self.config.initial.clamp(BASE, self.limit.max(BASE));
-        self.suspicious_losses = 0;
+        self.clear_doubt();
         self.begin_search();
     }
 
-    /// Packets below `number` were sent to another address, or before something else that lost
-    /// them whatever their size: no suspicion follows from their fate.
+    /// Packets below `number` went to another address, or through a mapping that a NAT forgot: they
+    /// are lost or not whatever their size, so no suspicion follows from their fate.
     pub(crate) fn forget_before(&mut self, number: PacketNumber) {
         self.first_number = self.first_number.max(number);
-        self.suspicious_losses = 0;
+        self.clear_doubt();
+        if let Phase::Search { in_flight, .. } = &mut self.phase {
+            *in_flight = false;
+        }
     }
 
     /// The size of the probe to send now, if one is wanted.
     pub(crate) fn probe_size(&mut self, now: Instant) -> Option<u16> {
+        if let Some(doubt) = self.doubt {
+            return (!doubt.in_flight).then_some(self.current);
+        }
         if let Phase::Idle { again_at: Some(at) } = self.phase
             && now >= at
         {
@@ -130,14 +178,28 @@ impl MtuDiscovery {
         }
     }
 
+    /// The probe that [`Self::probe_size`] asked for is on its way.
     pub(crate) fn on_probe_sent(&mut self) {
-        if let Phase::Search { in_flight, .. } = &mut self.phase {
+        if let Some(doubt) = &mut self.doubt {
+            doubt.in_flight = true;
+        } else if let Phase::Search { in_flight, .. } = &mut self.phase {
             *in_flight = true;
         }
     }
 
     /// A probe of `size` got through. Returns the new datagram size if it grew.
-    pub(crate) fn on_probe_acked(&mut self, now: Instant, size: u16) -> Option<u16> {
+    pub(crate) fn on_probe_acked(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        size: u16,
+    ) -> Option<u16> {
+        if number < self.first_number {
+            return None;
+        }
+        if size >= self.current {
+            self.clear_doubt();
+        }
         let Phase::Search { high, .. } = self.phase else {
             return None;
         };
@@ -145,12 +207,28 @@ impl MtuDiscovery {
             return None;
         }
         self.current = size;
-        self.suspicious_losses = 0;
         self.continue_search(now, size, high);
         Some(size)
     }
 
-    pub(crate) fn on_probe_lost(&mut self, now: Instant, size: u16) {
+    /// Smaller or later packets got through, a probe of `size` did not. Returns the smaller size to
+    /// use when that settles a doubt.
+    pub(crate) fn on_probe_lost(
+        &mut self,
+        now: Instant,
+        number: PacketNumber,
+        size: u16,
+    ) -> Option<u16> {
+        if number < self.first_number {
+            return None;
+        }
+        if size == self.current
+            && let Some(doubt) = &mut self.doubt
+        {
+            doubt.in_flight = false;
+            doubt.failures += 1;
+            return (doubt.failures >= MAX_PROBES).then(|| self.shrink(now));
+        }
         let Phase::Search {
             low,
             high,
@@ -159,10 +237,10 @@ impl MtuDiscovery {
             ..
         } = self.phase
         else {
-            return;
+            return None;
         };
         if size != probe {
-            return;
+            return None;
         }
         if failures + 1 < MAX_PROBES {
             self.phase = Phase::Search {
@@ -175,6 +253,19 @@ impl MtuDiscovery {
         } else {
             self.continue_search(now, low, probe.saturating_sub(1).min(high));
         }
+        None
+    }
+
+    /// The path takes no more than the base size any more.
+    fn shrink(&mut self, now: Instant) -> u16 {
+        self.clear_doubt();
+        self.current = BASE;
+        // Give the path a minute before trusting larger sizes again.
+        let pause = self.config.raise_interval.min(Duration::from_secs(60));
+        self.phase = Phase::Idle {
+            again_at: self.enabled.then_some(now + pause),
+        };
+        BASE
     }
 
     fn continue_search(&mut self, now: Instant, low: u16, high: u16) {
@@ -196,42 +287,29 @@ impl MtuDiscovery {
 
     /// A packet was acknowledged.
     pub(crate) fn on_acked(&mut self, number: PacketNumber, bytes: u16) {
-        if bytes > BASE {
+        if bytes > BASE && number >= self.first_number {
             self.suspicious_losses = 0;
             self.largest_large_acked = self.largest_large_acked.max(Some(number));
+            if bytes >= self.current {
+                self.doubt = None;
+            }
         }
     }
 
-    /// A packet was lost. Returns the smaller size to use when the path looks like a black hole
-    /// for large datagrams. RFC 8899 s4.3.
+    /// A packet that is no probe was lost.
     ///
     /// A full queue drops large packets in rows, too, but lets later ones through: only a loss
-    /// that no later large packet survived is suspicious. An outage looks just like a black hole
-    /// when the first packet through after it is small; so the size given up is probed at once,
-    /// and after an outage it is back a round trip later.
-    pub(crate) fn on_lost(&mut self, number: PacketNumber, bytes: u16) -> Option<u16> {
+    /// that no later large packet survived is suspicious.
+    pub(crate) fn on_lost(&mut self, number: PacketNumber, bytes: u16) {
         let outlived = self.largest_large_acked.is_some_and(|acked| acked > number);
-        if bytes <= BASE || self.current <= BASE || outlived || number < self.first_number {
-            return None;
+        let elsewhere = number < self.first_number;
+        if bytes <= BASE || self.current <= BASE || outlived || elsewhere || self.doubt.is_some() {
+            return;
         }
         self.suspicious_losses += 1;
-        if self.suspicious_losses < BLACK_HOLE_LOSSES {
-            return None;
+        if self.suspicious_losses >= SUSPICIOUS_LOSSES {
+            self.doubt = Some(Doubt::default());
         }
-        self.suspicious_losses = 0;
-        let suspect = std::mem::replace(&mut self.current, BASE);
-        self.phase = if self.enabled {
-            Phase::Search {
-                low: BASE,
-                high: self.upper_bound().max(suspect),
-                probe: suspect,
-                failures: 0,
-                in_flight: false,
-            }
-        } else {
-            Phase::Idle { again_at: None }
-        };
-        Some(BASE)
     }
 
     /// When probing should be reconsidered.
@@ -240,5 +318,94 @@ impl MtuDiscovery {
             Phase::Idle { again_at } => again_at,
             Phase::Search { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+    /// 1,400 bytes pass, the search is over.
+    fn settled() -> MtuDiscovery {
+        let mut mtu = MtuDiscovery::new(MtuConfig {
+            upper_bound: 1400,
+            ..MtuConfig::default()
+        });
+        mtu.start(65_527);
+        assert_eq!(mtu.probe_size(NOW), Some(1400));
+        mtu.on_probe_sent();
+        assert_eq!(mtu.on_probe_acked(NOW, 10, 1400), Some(1400));
+        assert!(mtu.is_settled());
+        mtu.on_acked(10, 1400);
+        mtu
+    }
+
+    fn lose_a_flight(mtu: &mut MtuDiscovery, from: PacketNumber) {
+        for number in from..from + 20 {
+            mtu.on_lost(number, 1400);
+        }
+    }
+
+    #[test]
+    fn a_lost_flight_is_doubted_and_a_probe_clears_it() {
+        let mut mtu = settled();
+        lose_a_flight(&mut mtu, 20);
+        assert_eq!((mtu.current(), mtu.datagram_size()), (1400, BASE));
+        assert_eq!(mtu.probe_size(NOW), Some(1400));
+        mtu.on_probe_sent();
+        assert_eq!(mtu.probe_size(NOW), None);
+        assert_eq!(mtu.on_probe_acked(NOW, 41, 1400), None);
+        assert_eq!((mtu.current(), mtu.datagram_size()), (1400, 1400));
+        // Late news of the same flight raise no new doubt.
+        mtu.on_acked(41, 1400);
+        lose_a_flight(&mut mtu, 20);
+        assert_eq!(mtu.datagram_size(), 1400);
+    }
+
+    #[test]
+    fn probes_that_smaller_packets_overtake_shrink_the_size() {
+        let mut mtu = settled();
+        lose_a_flight(&mut mtu, 20);
+        for round in 0..MAX_PROBES {
+            assert_eq!(mtu.probe_size(NOW), Some(1400));
+            mtu.on_probe_sent();
+            let number = 50 + 2 * u64::from(round);
+            mtu.on_acked(number + 1, BASE);
+            let shrunk = mtu.on_probe_lost(NOW, number, 1400);
+            assert_eq!(shrunk, (round + 1 == MAX_PROBES).then_some(BASE));
+        }
+        assert_eq!((mtu.current(), mtu.datagram_size()), (BASE, BASE));
+        assert_eq!(mtu.probe_size(NOW), None);
+        assert_eq!(mtu.timer(), Some(NOW + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn what_went_into_a_former_mapping_says_nothing() {
+        let mut mtu = settled();
+        lose_a_flight(&mut mtu, 20);
+        mtu.on_probe_sent();
+        mtu.forget_before(60);
+        assert_eq!(mtu.datagram_size(), 1400);
+        lose_a_flight(&mut mtu, 40);
+        assert_eq!(mtu.on_probe_lost(NOW, 59, 1400), None);
+        assert_eq!((mtu.probe_size(NOW), mtu.datagram_size()), (None, 1400));
+        // What is lost on the present one does.
+        lose_a_flight(&mut mtu, 60);
+        assert_eq!(mtu.datagram_size(), BASE);
+    }
+
+    #[test]
+    fn a_probe_under_way_at_a_rebinding_is_repeated() {
+        let mut mtu = MtuDiscovery::new(MtuConfig::default());
+        mtu.start(65_527);
+        let size = mtu.probe_size(NOW);
+        mtu.on_probe_sent();
+        mtu.forget_before(7);
+        for number in 0..5 {
+            assert_eq!(mtu.on_probe_lost(NOW, number, size.unwrap()), None);
+        }
+        assert_eq!(mtu.probe_size(NOW), size);
     }
 }

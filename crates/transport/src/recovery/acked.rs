@@ -153,7 +153,7 @@ impl Recovery {
                     }
                     handler.packet_acked(kind, number, packet);
                     if packet.mtu_probe {
-                        handler.mtu_probe_acked(packet.bytes);
+                        handler.mtu_probe_acked(number, packet.bytes);
                     }
                     if self.is_current(kind, number) {
                         match packet.ecn {

@@ -86,9 +86,9 @@ pub trait LossHandler {
     ) {
     }
     /// An MTU probe of this size arrived.
-    fn mtu_probe_acked(&mut self, _bytes: u16) {}
+    fn mtu_probe_acked(&mut self, _number: PacketNumber, _bytes: u16) {}
     /// An MTU probe of this size was lost.
-    fn mtu_probe_lost(&mut self, _bytes: u16) {}
+    fn mtu_probe_lost(&mut self, _number: PacketNumber, _bytes: u16) {}
 }
 
 /// A packet that is leaving.

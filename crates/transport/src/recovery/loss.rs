@@ -98,7 +98,7 @@ impl Recovery {
         if packet.mtu_probe {
             // Too large for the path, most likely: no sign of congestion. RFC 9000 s14.4.
             self.stats.mtu_probes_lost += 1;
-            handler.mtu_probe_lost(packet.bytes);
+            handler.mtu_probe_lost(number, packet.bytes);
             return;
         }
         self.stats.packets_lost += 1;

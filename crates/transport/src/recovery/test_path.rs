@@ -170,11 +170,11 @@ impl LossHandler for Fates {
         self.packets_lost.push((number, trigger));
     }
 
-    fn mtu_probe_acked(&mut self, bytes: u16) {
+    fn mtu_probe_acked(&mut self, _: PacketNumber, bytes: u16) {
         self.probes_acked.push(bytes);
     }
 
-    fn mtu_probe_lost(&mut self, bytes: u16) {
+    fn mtu_probe_lost(&mut self, _: PacketNumber, bytes: u16) {
         self.probes_lost.push(bytes);
     }
 }
