@@ -226,6 +226,44 @@ fn spin_bit() {
     assert!((8..40).contains(&best), "{edges:?}");
 }
 
+/// Where both ends understand it, the QUIC bit says nothing: half of the packets clear it, except
+/// those of a handshake whose parameters are not known yet. RFC 9287.
+#[test]
+fn quic_bit_is_greased() {
+    let cleared = |client: bool, server: bool| {
+        let mut net = Setup::new(14, calm())
+            .client(|config| config.grease = client)
+            .server(|config| config.grease = server)
+            .fetch(&[500_000]);
+        net.finish(10 * SECOND);
+        Direction::BOTH.map(|direction| {
+            let heard = net.tap.heard(direction);
+            let first = |long: bool| {
+                heard
+                    .iter()
+                    .map(|datagram| datagram.payload[0])
+                    .filter(move |byte| (byte & 0x80 != 0) == long)
+            };
+            // No datagram begins with a packet other than Initial that has a long header before
+            // the bit may be cleared.
+            let initials = first(true).filter(|byte| byte & 0x30 == 0);
+            assert_eq!(initials.filter(|byte| byte & 0x40 == 0).count(), 0);
+            let all = first(false).count();
+            (first(false).filter(|byte| byte & 0x40 == 0).count(), all)
+        })
+    };
+    for (cleared, all) in cleared(true, true) {
+        assert!(
+            all > 60 && cleared * 3 > all && cleared * 3 < 2 * all,
+            "{cleared} of {all}"
+        );
+    }
+    // Towards who does not say so, never.
+    for (cleared, all) in [cleared(false, true)[1], cleared(true, false)[0]] {
+        assert_eq!(cleared, 0, "of {all}");
+    }
+}
+
 /// Jitter that reorders is learned: after a while hardly anything is declared lost.
 #[test]
 fn reordering_is_learned() {

@@ -163,7 +163,7 @@ impl<'a> DatagramBuilder<'a> {
             dcid,
             scid,
             token,
-            fixed_bit: true,
+            fixed_bit: self.fixed_bit,
         };
         let length_offset = header.encode(&mut writer, number, pn_len)?;
         if writer.overflowed() {

@@ -39,6 +39,8 @@ impl Connection {
         let dcid = path.remote_cids.active().cid;
         let keys = self.keys.one_rtt.as_mut()?;
         let mut builder = DatagramBuilder::new(room);
+        let grease = self.config.grease && self.peer.grease_quic_bit;
+        builder.fixed_bit = !(grease && self.rng.below(2) == 0);
         let mut open = builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?;
         let mut writer = PacketWriter::new(
             builder.payload(&open)?,

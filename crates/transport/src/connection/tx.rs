@@ -491,7 +491,7 @@ impl Connection {
         let mut open = match level {
             Level::OneRtt => {
                 let keys = self.keys.one_rtt.as_mut()?;
-                builder.fixed_bit = !(grease_fixed && self.rng.below(16) == 0);
+                builder.fixed_bit = !(grease_fixed && self.rng.below(2) == 0);
                 builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?
             }
             _ => {
@@ -505,6 +505,10 @@ impl Connection {
                 } else {
                     &[]
                 };
+                // Before the handshake nothing is known of the peer, and what a former connection
+                // knew may not be used. RFC 9287 s3.1.
+                builder.fixed_bit =
+                    !(grease_fixed && level == Level::Handshake && self.rng.below(2) == 0);
                 builder.open_long(level, version, dcid, scid, token, space)?
             }
         };
