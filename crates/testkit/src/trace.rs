@@ -253,7 +253,7 @@ impl ConnectionTrace {
                 }
             }
             Event::PacketLost { .. } => self.lost += 1,
-            Event::PacketDropped { reason } => self.dropped.push(reason),
+            Event::PacketDropped { details, .. } => self.dropped.push(details),
             Event::VersionChosen { from, to } => self.versions.push((*from, *to)),
             Event::KeysUpdated { phase, by_peer } => {
                 self.key_phase = *phase;
@@ -261,7 +261,7 @@ impl ConnectionTrace {
             }
             Event::MtuUpdated { new, .. } => self.mtus.push(*new),
             Event::Abuse { kind } => self.abuse.push(*kind),
-            Event::ConnectionClosed { error } => self.ended = Some((now, (*error).clone())),
+            Event::ConnectionClosed { error, .. } => self.ended = Some((now, (*error).clone())),
             _ => {}
         }
     }

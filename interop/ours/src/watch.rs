@@ -49,7 +49,7 @@ fn watch(event: &Event<'_>) {
         Event::FrameReceived(Frame::NewToken { .. }) => fact("tokens_received", 1),
         Event::PacketLost { .. } => fact("packets_lost", 1),
         Event::ZeroRttRejected => fact("early_rejected", 1),
-        Event::ConnectionClosed { error } => interop_kit::note("closed", &error.to_string()),
+        Event::ConnectionClosed { error, .. } => interop_kit::note("closed", &error.to_string()),
         Event::ConnectionClosing { error } => interop_kit::note("closing", &error.to_string()),
         _ => {}
     }

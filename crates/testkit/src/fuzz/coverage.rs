@@ -97,8 +97,8 @@ impl Sink for Coverage {
                 reached.frames.insert(frame.frame_type());
             }
             Event::ConnectionClosing { error } => note_closing(&mut reached, error),
-            Event::PacketDropped { reason } => {
-                reached.packets_dropped.insert(reason);
+            Event::PacketDropped { details, .. } => {
+                reached.packets_dropped.insert(details);
             }
             Event::DatagramDropped { reason, .. } => {
                 reached.datagrams_dropped.insert(*reason);

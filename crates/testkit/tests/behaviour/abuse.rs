@@ -9,9 +9,10 @@ use std::{
 use tautline_sim::{Direction, quic::Admission};
 use tautline_testkit::{
     apps::Manual,
-    trace::{FrameTrace, Tap},
+    trace::{FrameTrace, Tap, Trace},
 };
 use tautline_transport::{
+    config::TransportConfig,
     connection::Event,
     error::{Code, ConnectionError},
     observe::Abuse,
@@ -1038,6 +1039,7 @@ fn optimistic_acks() {
             }
             if arena.app().ended().is_some() {
                 assert_eq!(arena.victim_error(), Some(Code::PROTOCOL_VIOLATION));
+                only(&arena.trace, Abuse::OptimisticAck);
                 caught += 1;
                 break;
             }
@@ -1256,4 +1258,200 @@ fn lying_servers() {
     );
     let many: Vec<Frame<'_>> = (1..12).map(|sequence| new_id(sequence, 0)).collect();
     client_closes(&encode(&many), Code::CONNECTION_ID_LIMIT_ERROR);
+}
+
+// -- Counters --
+
+/// What a server whose handshake is confirmed notices about packets with these payloads.
+fn noticed(payloads: &[Vec<u8>]) -> Vec<Abuse> {
+    noticed_with(|_| {}, payloads)
+}
+
+fn noticed_with(tune: impl FnOnce(&mut TransportConfig), payloads: &[Vec<u8>]) -> Vec<Abuse> {
+    let (mut arena, mut peer) = Arena::confirmed(1, tune);
+    for payload in payloads {
+        let datagram = peer.one_rtt_bytes(payload);
+        arena.send(datagram);
+    }
+    arena.run(SECOND);
+    arena.trace.with(0, |server| server.abuse.clone())
+}
+
+/// Each kind of abuse has a counter of its own, and only that one moves.
+#[test]
+fn each_abuse_is_counted_as_what_it_is() {
+    let one = |frames: &[Frame<'_>]| noticed(&[encode(frames)]);
+    let beyond = StreamId::new(Side::Client, Dir::Bi, 100);
+    let crypto = Frame::Crypto {
+        offset: 10 << 20,
+        data: b"x",
+    };
+    let many_ids: Vec<Frame<'_>> = (1..9).map(|sequence| new_id(sequence, 0)).collect();
+    let retirements: Vec<Frame<'_>> = (1..4).map(retire).collect();
+    let challenges: Vec<Frame<'_>> = (0..100)
+        .map(|n: u64| Frame::PathChallenge(n.to_be_bytes()))
+        .collect();
+    let fragments: Vec<Vec<u8>> = (0..20u64)
+        .map(|packet| {
+            let pieces: Vec<Frame<'_>> = (0..100)
+                .map(|piece| stream(CLIENT_BIDI, 1 + 2 * (100 * packet + piece), b"b", false))
+                .collect();
+            encode(&pieces)
+        })
+        .collect();
+    let big = [7; 1_000];
+    let datagrams: Vec<Vec<u8>> = (0..2_000)
+        .map(|_| encode(&[Frame::Datagram { data: &big }]))
+        .collect();
+    let stops: Vec<Frame<'_>> = (0..5)
+        .map(|index| Frame::StopSending {
+            id: StreamId::new(Side::Client, Dir::Bi, index),
+            code: 1,
+        })
+        .collect();
+    let unsent = noticed(&[ack(&[1_000..=1_000])]);
+    for (kind, found) in [
+        (Abuse::MalformedFrame, noticed(&[vec![0x2f]])),
+        (Abuse::MalformedFrame, noticed(&[vec![0x40, 0x01]])),
+        (Abuse::Violation, one(&[Frame::HandshakeDone])),
+        (
+            Abuse::StreamViolation,
+            one(&[stream(beyond, 0, b"x", false)]),
+        ),
+        (
+            Abuse::StreamViolation,
+            one(&[stream(SERVER_BIDI, 0, b"x", false)]),
+        ),
+        (
+            Abuse::FlowControlViolation,
+            one(&[stream(CLIENT_BIDI, 256 * 1024, b"x", false)]),
+        ),
+        (Abuse::CryptoFlood, one(&[crypto])),
+        (Abuse::ConnectionIdFlood, one(&many_ids)),
+        (Abuse::RetireFlood, one(&retirements)),
+        (Abuse::AckOfUnsent, unsent),
+        (Abuse::FragmentFlood, noticed(&fragments)),
+        (Abuse::DatagramFlood, noticed(&datagrams)),
+        (Abuse::PathChallengeFlood, one(&challenges)),
+        (
+            Abuse::ControlFlood,
+            noticed_with(
+                |transport| transport.limits.queued_control_frames = 1,
+                &[encode(&stops)],
+            ),
+        ),
+    ] {
+        assert!(
+            !found.is_empty() && found.iter().all(|found| *found == kind),
+            "{kind}: {found:?}"
+        );
+    }
+}
+
+fn only(trace: &Trace, kind: Abuse) {
+    let found = trace.with(0, |victim| victim.abuse.clone());
+    // A server that may not send yet says so; nobody is to blame for that.
+    let mut found = found
+        .iter()
+        .filter(|found| **found != Abuse::AmplificationLimited)
+        .peekable();
+    assert!(found.peek().is_some(), "{kind}: nothing");
+    assert!(found.all(|found| *found == kind), "{kind}");
+}
+
+#[test]
+fn abuse_of_packets_is_counted_as_what_it_is() {
+    let (mut arena, mut peer) = Arena::confirmed(1, |_| {});
+    let mut packet = peer.packet(Level::OneRtt, &encode(&[Frame::Ping]));
+    packet[0] |= 0x18;
+    let datagram = peer.datagram(packet);
+    arena.send(datagram);
+    arena.run(50 * MS);
+    only(&arena.trace, Abuse::ReservedBits);
+
+    let (mut arena, mut peer) = Arena::confirmed(1, |_| {});
+    let mut packet = peer.packet(Level::OneRtt, &encode(&[Frame::Ping]));
+    let last = packet.len() - 1;
+    packet[last] ^= 0xff;
+    let datagram = peer.datagram(packet);
+    arena.send(datagram);
+    arena.run(50 * MS);
+    only(&arena.trace, Abuse::UndecryptablePacket);
+
+    let (mut arena, mut peer) = Arena::confirmed(1, |_| {});
+    for phase in 1..50 {
+        peer.key_phase = phase;
+        let datagram = peer.one_rtt(&[Frame::Ping]);
+        arena.send(datagram);
+    }
+    arena.run(SECOND);
+    // Packets of phases that nobody can have keys for yet do not open.
+    let found = arena.trace.with(0, |server| server.abuse.clone());
+    assert_eq!(found.first(), Some(&Abuse::KeyUpdateStorm), "{found:?}");
+
+    let mut arena = Arena::server(1, |_| {}, |_| {}, Manual::server());
+    let mut peer = Peer::client(0x11, &parameters(ConnectionId::new(&[0x11; 8]).unwrap()));
+    let hello = peer.hello();
+    let frames = encode(&[
+        Frame::Crypto {
+            offset: 0,
+            data: &hello,
+        },
+        Frame::MaxData(1),
+    ]);
+    let datagram = peer.initial(&frames);
+    arena.send(datagram);
+    arena.run(50 * MS);
+    only(&arena.trace, Abuse::FrameNotAllowed);
+
+    let mut arena = Arena::server(1, |_| {}, |_| {}, Manual::server());
+    let mut peer = Peer::client_with(0x11, vec![0x7f]);
+    let first = peer.first();
+    arena.send(first);
+    arena.run(100 * MS);
+    only(&arena.trace, Abuse::BadTransportParameters);
+
+    // A client that says nothing more may be sent three times what it sent.
+    let mut arena = Arena::server(1, |_| {}, |_| {}, Manual::server());
+    let mut peer = Peer::client(0x11, &parameters(ConnectionId::new(&[0x11; 8]).unwrap()));
+    let first = peer.first();
+    arena.send(first);
+    arena.run(10 * SECOND);
+    let limited = arena.trace.with(0, |server| {
+        server.abuse.contains(&Abuse::AmplificationLimited)
+    });
+    assert!(limited);
+}
+
+/// Answers to a client's first packet that no server gave.
+#[test]
+fn forged_first_answers_are_counted_as_what_they_are() {
+    let mut net = crate::kit::Setup::new(1, crate::kit::calm()).manual();
+    net.run_for(5 * MS);
+    let sent = net.tap.heard(tautline_sim::Direction::Forward)[0].clone();
+    let header = crate::kit::headers(&sent.payload)[0].clone();
+    let long = |version: u32, rest: &[u8]| {
+        let mut packet = vec![0xf0];
+        packet.extend_from_slice(&version.to_be_bytes());
+        for id in [&header.scid, &header.dcid] {
+            packet.push(id.len() as u8);
+            packet.extend_from_slice(id);
+        }
+        packet.extend_from_slice(rest);
+        packet
+    };
+    // A Retry whose tag is wrong, and a refusal of the very version that is offered.
+    let retry = long(1, &[7; 40]);
+    let negotiation = long(0, &[0, 0, 0, 1, 0x0a, 0x0a, 0x0a, 0x0a]);
+    for payload in [retry, negotiation] {
+        net.world.inject(tautline_sim::Datagram {
+            src: sent.dst,
+            dst: sent.src,
+            ecn: sent.ecn,
+            payload,
+        });
+    }
+    net.connect();
+    let found = net.client_trace.with(0, |client| client.abuse.clone());
+    assert_eq!(found, [Abuse::RetrySpoof, Abuse::VersionNegotiationSpoof]);
 }

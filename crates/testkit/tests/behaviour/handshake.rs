@@ -211,6 +211,17 @@ fn rejected(
     seed: u64,
     loss: f64,
 ) -> Net<tautline_testkit::apps::SequenceClient, tautline_testkit::apps::PatternServer> {
+    let mut net = refusing_early_data(seed, loss, |setup| setup);
+    net.finish(60 * SECOND);
+    net
+}
+
+/// A client that resumes with early data, and a server that takes it the first time only.
+pub fn refusing_early_data(
+    seed: u64,
+    loss: f64,
+    tune: impl FnOnce(Setup) -> Setup,
+) -> Net<tautline_testkit::apps::SequenceClient, tautline_testkit::apps::PatternServer> {
     let mut link = calm();
     link.forward.loss = tautline_sim::LossModel::uniform(loss);
     link.backward.loss = tautline_sim::LossModel::uniform(loss);
@@ -228,9 +239,7 @@ fn rejected(
     });
     let mut early = Job::new(&[3_000; 20]).early();
     early.request_padding = 300;
-    let mut net = setup.sequence([Job::new(&[1_000]), early]);
-    net.finish(60 * SECOND);
-    net
+    tune(setup).sequence([Job::new(&[1_000]), early])
 }
 
 /// One server for the first connection, another for later ones.

@@ -19,6 +19,7 @@ use tautline_transport::{
     connection::{Connection, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
+    observe::{Observer, Sink},
     stream::{ReadOutcome, StreamEvent},
     time::Instant,
     tls::{ClientSessionFactory, ServerSessionFactory},
@@ -63,6 +64,9 @@ pub struct Setup {
     pub tune_server: Box<dyn FnOnce(&mut ServerConfig)>,
     /// Whether to keep traces of packets and of the link.
     pub traced: bool,
+    /// Hear the endpoints themselves.
+    pub client_sink: Option<Box<dyn Sink>>,
+    pub server_sink: Option<Box<dyn Sink>>,
 }
 
 impl Setup {
@@ -93,6 +97,8 @@ impl Setup {
             tune_client: Box::new(|_| {}),
             tune_server: Box::new(|_| {}),
             traced: true,
+            client_sink: None,
+            server_sink: None,
         }
     }
 
@@ -141,16 +147,24 @@ impl Setup {
         let mut server_config = ServerConfig::new(self.server_tls);
         server_config.transport = Arc::new(self.server);
         (self.tune_server)(&mut server_config);
-        let server_endpoint = Endpoint::new(
+        let mut server_endpoint = Endpoint::new(
             Arc::new(self.server_endpoint),
             Some(Arc::new(server_config)),
             world.rng(1),
         );
+        if let Some(sink) = self.server_sink {
+            let observer = Observer::new(Some(sink));
+            server_endpoint.set_observer(world.now(), self.server_addresses[0], observer);
+        }
         let mut client_config = ClientConfig::new(self.client_tls);
         client_config.transport = Arc::new(self.client);
         client_config.initial_version = self.client_version;
         (self.tune_client)(&mut client_config);
-        let client_endpoint = Endpoint::new(Arc::new(self.client_endpoint), None, world.rng(2));
+        let mut client_endpoint = Endpoint::new(Arc::new(self.client_endpoint), None, world.rng(2));
+        if let Some(sink) = self.client_sink {
+            let observer = Observer::new(Some(sink));
+            client_endpoint.set_observer(world.now(), self.client_address, observer);
+        }
 
         let to = self.server_addresses[0];
         let client_app = client(client_config, to);

@@ -5,6 +5,7 @@ use tautline_sim::{Datagram, Direction};
 use tautline_testkit::trace::FrameTrace;
 use tautline_transport::{
     error::{Code, ConnectionError},
+    observe::{Abuse, Counters},
     rng::Rng,
     units::Ecn,
 };
@@ -193,7 +194,10 @@ fn stateless_reset() {
 /// Nobody without the token resets anything, however often they try.
 #[test]
 fn stateless_reset_guessing() {
-    let mut net = Setup::new(10, calm()).manual();
+    let guesses = Counters::new();
+    let mut setup = Setup::new(10, calm());
+    setup.client_sink = Some(guesses.sink());
+    let mut net = setup.manual();
     net.connect();
     let from = net.tap.heard(Direction::Backward)[0].clone();
     let mut rng = Rng::from_u64(10);
@@ -218,6 +222,14 @@ fn stateless_reset_guessing() {
     net.on_client(|client, _| client.ping());
     net.run_for(SECOND);
     assert_eq!(net.client_app().ended(), None);
+    let noticed = guesses.snapshot().abuse(Abuse::ResetGuess);
+    assert!(noticed >= 2_400, "{noticed}");
+    let undecryptable = net.client_trace.with(0, |client| {
+        let kind = |kind: &&Abuse| **kind == Abuse::UndecryptablePacket;
+        client.abuse.iter().filter(kind).count()
+    });
+    // Those long enough to be tried.
+    assert!(undecryptable >= 2_000, "{undecryptable}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod lifecycle;
 mod memory;
 mod migration;
 mod network;
+mod observation;
 mod paths;
 mod property;
 mod raw;

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::{Connection, ConnectionStats, EndpointEvent, Event};
 use crate::{
-    datagram::SendDatagramError,
+    datagram::{DatagramStats, SendDatagramError},
     observe,
     path::PathStats,
     stream::{
@@ -186,6 +186,11 @@ impl Connection {
         self.datagrams.recv()
     }
 
+    /// Counters of application datagrams.
+    pub fn datagram_stats(&self) -> DatagramStats {
+        self.datagrams.stats()
+    }
+
     /// The longest application datagram that fits a packet now; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
         self.datagrams.max_payload(self.datagram_room())
@@ -250,6 +255,8 @@ impl Connection {
             min_rtt: rtt.min(),
             latest_rtt: rtt.latest(),
             rtt_variance: rtt.variance(),
+            one_way_delay: path.recovery.one_way_delay().smoothed(),
+            one_way_delay_variation: path.recovery.one_way_delay().variation(),
             mtu: path.mtu.current(),
             bytes_in_flight: path.recovery.bytes_in_flight(),
             congestion_controller: path.recovery.congestion().name(),

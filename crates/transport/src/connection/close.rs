@@ -42,7 +42,10 @@ impl Connection {
             Ecn::NotEct
         };
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
-        let size = buf.len().min(usize::from(path.mtu.datagram_size())).min(budget);
+        let size = buf
+            .len()
+            .min(usize::from(path.mtu.datagram_size()))
+            .min(budget);
         let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
         // Sealing a client's Handshake packet ends its Initial keys: decide about padding before.
         let with_initial = self.keys.initial.is_some();

@@ -4,14 +4,16 @@ use bytes::Bytes;
 
 use super::{
     Connection,
-    fates::FrameFates,
+    fates::{FrameFates, Seen},
     rx::{Received, kind_of},
 };
 use crate::{
     ack::AckRequest,
     error::TransportError,
+    observe::Abuse,
     recovery::AckContext,
     space::SpaceKind,
+    time::Instant,
     tls::{Level, OneRttKeys},
     units::PathId,
     wire::{Ack, Frame, MAX_VARINT},
@@ -39,7 +41,7 @@ impl Connection {
             Frame::Ack(ack) => self.on_ack(received, &ack),
             Frame::Padding { .. } | Frame::Ping | Frame::ImmediateAck => Ok(()),
             Frame::Crypto { offset, data } => self.on_crypto(received, offset, data),
-            Frame::Datagram { data } => self.on_app_datagram(payload.slice_ref(data)),
+            Frame::Datagram { data } => self.on_app_datagram(now, payload.slice_ref(data)),
             Frame::MaxData(max) => {
                 self.streams.on_max_data(max);
                 Ok(())
@@ -159,12 +161,14 @@ impl Connection {
             path: id,
             streams: &mut self.streams,
             crypto: &mut self.crypto,
+            datagrams: &mut self.datagrams,
             mtu: &mut path.mtu,
             acked: &mut self.scratch.acked,
             deferred: &mut self.scratch.deferred,
             acked_ack: None,
             acked_request: None,
             new_mtu: None,
+            seen: Seen::default(),
             observer: &mut self.observer,
         };
         let ecn_before = path.recovery.ecn_phase();
@@ -172,13 +176,13 @@ impl Connection {
             .recovery
             .on_ack(space, kind, ack, &context, &mut fates)?;
         fates.settle_acked();
+        fates.settle_observed();
         let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
         if let Some(sequence) = fates.acked_request {
             path.ack_frequency.on_acked(sequence);
         }
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
-            self.note_mtu(now, id, mtu);
         }
         if kind == SpaceKind::Data
             && let Some(largest) = summary.largest_newly_acked
@@ -229,15 +233,19 @@ impl Connection {
         self.on_crypto_readable(received.now, kind)
     }
 
-    fn on_app_datagram(&mut self, data: Bytes) -> Result<(), TransportError> {
+    fn on_app_datagram(&mut self, now: Instant, data: Bytes) -> Result<(), TransportError> {
         if self.config.datagram_receive_buffer_bytes == 0 {
             // RFC 9221 s3: we announced that we take none.
             return Err(TransportError::protocol_violation(
                 "DATAGRAM was not negotiated",
             ));
         }
+        let dropped = self.datagrams.stats().dropped_unread;
         if self.datagrams.on_datagram(data) {
             self.outbox.datagram_received();
+        }
+        if self.datagrams.stats().dropped_unread > dropped {
+            self.emit_abuse(now, Abuse::DatagramFlood);
         }
         Ok(())
     }

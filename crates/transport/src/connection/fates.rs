@@ -2,6 +2,7 @@
 
 use super::{Connection, handshake::CryptoStreams};
 use crate::{
+    datagram::DatagramQueue,
     observe::{self, Observer},
     packet::Token,
     path::MtuDiscovery,
@@ -18,6 +19,7 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) path: PathId,
     pub(crate) streams: &'a mut StreamSet,
     pub(crate) crypto: &'a mut CryptoStreams,
+    pub(crate) datagrams: &'a mut DatagramQueue,
     pub(crate) mtu: &'a mut MtuDiscovery,
     /// Acknowledged stream tokens, newest first, until [`FrameFates::settle_acked`].
     pub(crate) acked: &'a mut Vec<Token>,
@@ -29,7 +31,17 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) acked_request: Option<u64>,
     /// Datagram size that became usable or necessary.
     pub(crate) new_mtu: Option<u16>,
+    pub(crate) seen: Seen,
     pub(crate) observer: &'a mut Observer,
+}
+
+/// What is gathered for events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// Packets acknowledged side by side: the first and the last.
+    acked: Option<(SpaceKind, u64, u64)>,
+    /// Something that the packet under report carried waits to be sent again.
+    requeued: bool,
 }
 
 /// Stream tokens that are gathered before they are handed over.
@@ -69,6 +81,43 @@ impl FrameFates<'_> {
     }
 }
 
+impl FrameFates<'_> {
+    /// Tells of a run of acknowledged packets.
+    pub(crate) fn settle_observed(&mut self) {
+        let path = self.path;
+        if let Some((kind, first, last)) = self.seen.acked.take() {
+            self.observer
+                .emit(self.now, || observe::Event::PacketsAcked {
+                    kind,
+                    path,
+                    first,
+                    last,
+                });
+        }
+    }
+
+    #[cold]
+    fn observe_acked(&mut self, kind: SpaceKind, number: u64, packet: &SentPacket) {
+        let path = self.path;
+        if packet.is_lost() {
+            self.observer
+                .emit(self.now, || observe::Event::PacketSpuriouslyLost {
+                    kind,
+                    path,
+                    number,
+                });
+        }
+        match &mut self.seen.acked {
+            Some((_, first, _)) if *first == number + 1 => *first = number,
+            Some((_, _, last)) if *last + 1 == number => *last = number,
+            _ => {
+                self.settle_observed();
+                self.seen.acked = Some((kind, number, number));
+            }
+        }
+    }
+}
+
 impl LossHandler for FrameFates<'_> {
     #[inline]
     fn token_acked(&mut self, kind: SpaceKind, token: Token) {
@@ -88,19 +137,21 @@ impl LossHandler for FrameFates<'_> {
             Token::AckFrequency { sequence } => {
                 self.acked_request = self.acked_request.max(Some(sequence));
             }
+            Token::Datagram { .. } => self.datagrams.on_acked(),
             Token::HandshakeDone
             | Token::NewToken { .. }
             | Token::NewConnectionId { .. }
-            | Token::RetireConnectionId { .. }
-            | Token::Datagram { .. } => {}
+            | Token::RetireConnectionId { .. } => {}
             token => self.streams.on_acked(token),
         }
     }
 
     fn token_lost(&mut self, kind: SpaceKind, token: Token) {
+        self.seen.requeued |= !matches!(token, Token::Ack { .. } | Token::Datagram { .. });
         match token {
+            Token::Ack { .. } => {}
             // Application datagrams are never retransmitted. RFC 9221 s5.
-            Token::Ack { .. } | Token::Datagram { .. } => {}
+            Token::Datagram { .. } => self.datagrams.on_lost(),
             Token::Stream { .. } => {
                 // What is acknowledged must not be sent again for a loss of another copy.
                 self.settle_acked();
@@ -120,6 +171,9 @@ impl LossHandler for FrameFates<'_> {
     fn packet_acked(&mut self, kind: SpaceKind, number: u64, packet: &SentPacket) {
         if kind == SpaceKind::Data {
             self.mtu.on_acked(number, packet.bytes);
+        }
+        if self.observer.is_active() {
+            self.observe_acked(kind, number, packet);
         }
     }
 
@@ -142,6 +196,14 @@ impl LossHandler for FrameFates<'_> {
             bytes,
             trigger,
         });
+        if std::mem::take(&mut self.seen.requeued) {
+            self.observer
+                .emit(self.now, || observe::Event::MarkedForRetransmit {
+                    path,
+                    kind,
+                    number,
+                });
+        }
     }
 
     fn mtu_probe_acked(&mut self, number: u64, bytes: u16) {

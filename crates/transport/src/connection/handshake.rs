@@ -9,7 +9,7 @@ use std::{net::SocketAddr, time::Duration};
 use super::{Connection, EndpointEvent, Event, SessionSource, crypto_stream::CryptoStream};
 use crate::{
     error::{Code, ConnectionError, TransportError},
-    observe,
+    observe::{self, Abuse, DropReason, PacketKind},
     space::{PacketNumberSpace, SpaceKind, TimestampConfig},
     stream::PeerLimits,
     time::Instant,
@@ -453,6 +453,7 @@ impl Connection {
     /// The server did not take our early data: everything goes out again. RFC 9001 s4.6.2.
     fn on_zero_rtt_rejected(&mut self, now: Instant) {
         self.streams.on_zero_rtt_rejected();
+        self.datagrams.on_zero_rtt_rejected();
         // The server's real limits replace the remembered ones, which no longer bind.
         let limits = peer_limits(&self.peer);
         self.streams.set_peer_limits(&limits);
@@ -648,26 +649,27 @@ impl Connection {
             .emit(now, || observe::Event::KeysDiscarded(Level::Handshake));
     }
 
-    /// A Retry packet arrived. RFC 9000 s17.2.5.
+    /// A Retry packet arrived; whether it is followed. RFC 9000 s17.2.5.
     pub(crate) fn on_retry(
         &mut self,
         now: Instant,
         scid: ConnectionId,
         token: &[u8],
         authentic: bool,
-    ) {
+    ) -> bool {
         let acceptable = self.side().is_client()
             && self.handshake.retry_scid.is_none()
             && self.handshake.peer_scid.is_none()
             && !token.is_empty()
             && scid != self.handshake.original_dcid;
         if !acceptable || !authentic {
-            self.drop_packet(now, "invalid retry");
-            return;
+            self.drop_packet(now, DropReason::UnexpectedPacket, "invalid retry");
+            return false;
         }
         self.handshake.retry_scid = Some(scid);
         self.handshake.token = bytes::Bytes::copy_from_slice(token);
         self.restart_initial(scid);
+        true
     }
 
     /// Initial packets start over towards `dcid` with the same TLS bytes and the packet numbers
@@ -690,16 +692,21 @@ impl Connection {
     }
 
     /// A Version Negotiation packet arrived. RFC 9000 s6.2, RFC 9368 s2.1.
-    pub(crate) fn on_version_negotiation(&mut self, now: Instant, offered: &[u32]) {
+    pub(crate) fn on_version_negotiation(&mut self, now: Instant, offered: &[u32], bytes: usize) {
         let acceptable = self.side().is_client()
             && self.handshake.peer_scid.is_none()
             && self.handshake.retry_scid.is_none()
             && !self.handshake.after_negotiation
             && !offered.contains(&self.handshake.version.0);
         if !acceptable {
-            self.drop_packet(now, "version negotiation");
+            if offered.contains(&self.handshake.version.0) {
+                // No server refuses a version that it speaks.
+                self.emit_abuse(now, Abuse::VersionNegotiationSpoof);
+            }
+            self.drop_packet(now, DropReason::UnexpectedPacket, "version negotiation");
             return;
         }
+        self.note_special(now, PacketKind::VersionNegotiation, bytes);
         let common = self
             .endpoint
             .versions

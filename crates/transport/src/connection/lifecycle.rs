@@ -109,7 +109,7 @@ impl Connection {
     pub(crate) fn close_with(&mut self, now: Instant, error: TransportError) {
         self.observer
             .emit(now, || observe::Event::ConnectionClosing { error: &error });
-        self.emit_abuse(now, &error);
+        self.emit_abuse_of(now, &error);
         let lost = ConnectionError::Transport(error.clone());
         self.start_closing(now, CloseReason::Transport(error), lost);
     }
@@ -152,8 +152,18 @@ impl Connection {
     }
 
     fn end_with(&mut self, now: Instant, lost: ConnectionError) {
+        let application = match &self.life.state {
+            State::Closing(Closing {
+                reason: CloseReason::Application { code, reason },
+                ..
+            }) => Some((*code, reason.as_ref())),
+            _ => None,
+        };
         self.observer
-            .emit(now, || observe::Event::ConnectionClosed { error: &lost });
+            .emit(now, || observe::Event::ConnectionClosed {
+                error: &lost,
+                application,
+            });
         self.life.idle_since = None;
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
@@ -232,8 +242,8 @@ impl Connection {
         self.restart_keep_alive(now);
         self.outbox.push(Event::Connected);
         self.emit_alpn(now);
-        self.observer
-            .emit(now, || observe::Event::HandshakeComplete);
+        self.emit_versions(now);
+        self.emit_state(now);
     }
 
     /// Both sides are known to have completed it. RFC 9001 s4.1.2.
@@ -252,8 +262,7 @@ impl Connection {
         }
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.push(Event::HandshakeConfirmed);
-        self.observer
-            .emit(now, || observe::Event::HandshakeConfirmed);
+        self.emit_state(now);
         let peer_limit = self.peer.max_udp_payload_size;
         if let Some(path) = self.paths.get_mut(PathId::ZERO) {
             path.mtu.start(peer_limit);

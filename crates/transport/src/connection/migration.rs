@@ -357,6 +357,7 @@ impl Connection {
             self.observer
                 .emit(now, || observe::Event::PathMigrated { path: id, from, to });
         }
+        self.emit_changes(now);
     }
 
     /// Whether we may send from another address than the handshake's. RFC 9000 s9.
@@ -407,9 +408,14 @@ impl Connection {
             return Ok(());
         };
         if path.local_cids.on_retire(sequence, &received.dcid)? {
+            let left = path.local_cids.len();
             self.outbox
                 .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
             self.request_connection_ids(id);
+            if left <= 1 {
+                // Nothing but the one in use is left before we could replace any.
+                self.emit_abuse(received.now, observe::Abuse::RetireFlood);
+            }
         }
         Ok(())
     }

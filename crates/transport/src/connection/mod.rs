@@ -207,17 +207,18 @@ impl Connection {
     /// What follows every input: requests that became due.
     fn after_input(&mut self, now: Instant) {
         if self.is_closed() {
+            self.emit_changes(now);
             return;
         }
         self.update_key_phase(now);
         let window = self.paths.iter().map(|path| path.recovery.window()).sum();
         self.streams.set_congestion_window(window);
-        self.emit_timers(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);
             }
         }
+        self.emit_changes(now);
     }
 
     /// Starts a key update before an AEAD limit is reached. RFC 9001 s6.6.
@@ -327,15 +328,6 @@ impl Connection {
     /// Whether the peer is known to have validated our address. RFC 9002 A.6.
     fn peer_validated_us(&self) -> bool {
         self.side.is_server() || self.handshake.peer_validated_us || self.life.confirmed
-    }
-
-    fn note_mtu(&mut self, now: Instant, path: PathId, new: u16) {
-        self.observer.emit(now, || observe::Event::MtuUpdated {
-            path,
-            old: 0,
-            new,
-            done: false,
-        });
     }
 
     fn multipath_negotiated(&self) -> bool {

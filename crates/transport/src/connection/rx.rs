@@ -15,7 +15,7 @@ use super::{
 use crate::{
     endpoint::DatagramMeta,
     error::{ConnectionError, TransportError},
-    observe,
+    observe::{self, Abuse, DropReason, PacketKind},
     space::SpaceKind,
     time::Instant,
     tls::Level,
@@ -86,7 +86,7 @@ impl Connection {
         }
         if !known && self.side.is_client() && !self.expects_from(&meta) {
             // Servers do not move on their own. RFC 9000 s9.
-            self.drop_packet(now, "unexpected address");
+            self.drop_packet(now, DropReason::UnexpectedAddress, "unexpected address");
             return;
         }
         self.process_datagram(now, meta, data, bytes);
@@ -122,7 +122,7 @@ impl Connection {
                 }) => {
                     if self.side.is_client() && !token.is_empty() {
                         // RFC 9000 s17.2.2: only clients send tokens.
-                        self.drop_packet(now, "token in a server's Initial");
+                        self.drop_packet(now, DropReason::Violation, "token in a server's Initial");
                         return;
                     }
                     let scid = Some(scid);
@@ -217,7 +217,11 @@ impl Connection {
                         && version == self.handshake.version
                         && dcid == self.handshake.local_cid;
                     let token = token.to_vec();
-                    self.on_retry(now, scid, &token, authentic);
+                    if self.on_retry(now, scid, &token, authentic) {
+                        self.note_special(now, PacketKind::Retry, datagram_bytes);
+                    } else if !authentic {
+                        self.emit_abuse(now, Abuse::RetrySpoof);
+                    }
                     return;
                 }
                 Ok(Header::VersionNegotiation {
@@ -229,18 +233,19 @@ impl Connection {
                         && scid == self.handshake.initial_dcid.as_slice();
                     if ours {
                         let offered = be_u32s(versions);
-                        self.on_version_negotiation(now, &offered);
+                        self.on_version_negotiation(now, &offered, datagram_bytes);
                     } else {
-                        self.drop_packet(now, "version negotiation");
+                        self.emit_abuse(now, Abuse::VersionNegotiationSpoof);
+                        self.drop_packet(now, DropReason::UnexpectedPacket, "version negotiation");
                     }
                     return;
                 }
                 Ok(Header::UnknownVersion { .. }) => {
-                    self.drop_packet(now, "unknown version");
+                    self.drop_packet(now, DropReason::UnsupportedVersion, "unknown version");
                     return;
                 }
                 Err(_) => {
-                    self.drop_packet(now, "header does not parse");
+                    self.drop_packet(now, DropReason::Malformed, "header does not parse");
                     return;
                 }
             };
@@ -249,7 +254,11 @@ impl Connection {
             }
             // Packets for other connection IDs in one datagram are ignored. RFC 9000 s12.2.
             if *first_dcid.get_or_insert(protected.dcid) != protected.dcid {
-                self.drop_packet(now, "coalesced with another connection ID");
+                self.drop_packet(
+                    now,
+                    DropReason::UnknownConnectionId,
+                    "coalesced with another connection ID",
+                );
                 return;
             }
             // Whole, it needs no further handle on the receive buffer.
@@ -261,14 +270,18 @@ impl Connection {
             match self.receive_packet(now, &meta, protected, packet, datagram_bytes) {
                 Ok(()) => {}
                 Err(Unopened::KeysMissing) => {}
-                Err(Unopened::Drop(reason)) => {
+                Err(Unopened::Drop(reason, details)) => {
                     if protected.level == Level::OneRtt
                         && self.is_stateless_reset(datagram_bytes, reset_token.as_ref())
                     {
+                        self.note_special(now, PacketKind::StatelessReset, datagram_bytes);
                         self.start_draining(now, ConnectionError::StatelessReset);
                         return;
                     }
-                    self.drop_packet(now, reason);
+                    if reason == DropReason::DecryptionFailure {
+                        self.emit_abuse(now, Abuse::UndecryptablePacket);
+                    }
+                    self.drop_packet(now, reason, details);
                 }
                 Err(Unopened::Close(error)) => {
                     self.close_with(now, error);
@@ -281,10 +294,19 @@ impl Connection {
         }
     }
 
-    pub(super) fn drop_packet(&mut self, now: Instant, reason: &'static str) {
+    pub(super) fn drop_packet(&mut self, now: Instant, reason: DropReason, details: &'static str) {
         self.stats.packets_dropped += 1;
         self.observer
-            .emit(now, || observe::Event::PacketDropped { reason });
+            .emit(now, || observe::Event::PacketDropped { reason, details });
+    }
+
+    /// A packet without a number was taken.
+    pub(super) fn note_special(&mut self, now: Instant, kind: PacketKind, bytes: usize) {
+        self.observer
+            .emit(now, || observe::Event::SpecialPacketReceived {
+                kind,
+                bytes,
+            });
     }
 
     fn is_stateless_reset(&self, bytes: usize, token: Option<&ResetToken>) -> bool {
@@ -306,14 +328,14 @@ impl Connection {
     ) -> Result<(), Unopened> {
         let path = self.path_of(protected.level, &protected.dcid);
         let Some(path) = path else {
-            return Err(Unopened::Drop("unknown connection ID"));
+            return Err(Unopened::Drop(
+                DropReason::UnknownConnectionId,
+                "unknown connection ID",
+            ));
         };
-        if let Err(unopened) = self.check_long_header(&protected) {
-            return Err(Unopened::Drop(unopened));
-        }
-        if let Err(unopened) = self.check_envelope(&protected, &packet, datagram_bytes) {
-            return Err(Unopened::Drop(unopened));
-        }
+        self.check_long_header(&protected)
+            .and_then(|()| self.check_envelope(&protected, &packet, datagram_bytes))
+            .map_err(|(reason, details)| Unopened::Drop(reason, details))?;
         let packet_bytes = packet.len();
         let opened = match self.open(now, path, &protected, &mut packet) {
             Ok(opened) => opened,
@@ -380,31 +402,33 @@ impl Connection {
         protected: &Protected,
         packet: &[u8],
         datagram_bytes: usize,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), (DropReason, &'static str)> {
         // Unset, the QUIC bit is understood only by those who said so. RFC 9287 s3.
         if !self.config.grease && !packet.first().is_some_and(|first| has_fixed_bit(*first)) {
-            return Err("QUIC bit not set");
+            return Err((DropReason::Malformed, "QUIC bit not set"));
         }
         match protected.level {
             // RFC 9000 s14.1: whoever expects an answer to an Initial has paid for it.
             Level::Initial if self.side.is_server() && datagram_bytes < MIN_INITIAL_DATAGRAM => {
-                Err("Initial in a small datagram")
+                Err((DropReason::TooSmall, "Initial in a small datagram"))
             }
             // Our own early data, sent back to us.
-            Level::ZeroRtt if self.side.is_client() => Err("0-RTT packet from a server"),
+            Level::ZeroRtt if self.side.is_client() => {
+                Err((DropReason::UnexpectedPacket, "0-RTT packet from a server"))
+            }
             _ => Ok(()),
         }
     }
 
     /// The peer's connection ID and version must stay what they were.
-    fn check_long_header(&self, protected: &Protected) -> Result<(), &'static str> {
+    fn check_long_header(&self, protected: &Protected) -> Result<(), (DropReason, &'static str)> {
         let Some(scid) = protected.scid else {
             return Ok(());
         };
         if let Some(known) = self.handshake.peer_scid
             && known != scid
         {
-            return Err("source connection ID changed");
+            return Err((DropReason::BadConnectionId, "source connection ID changed"));
         }
         // RFC 9369 s4.1.
         let (first, negotiated) = (self.handshake.first_version, self.handshake.version);
@@ -417,7 +441,7 @@ impl Connection {
             Level::OneRtt => true,
         };
         if !expected {
-            return Err("version changed");
+            return Err((DropReason::UnexpectedPacket, "version changed"));
         }
         Ok(())
     }
@@ -469,7 +493,8 @@ impl Connection {
             let row = frame.row();
             let frame_type = frame.frame_type();
             if !row.allowed.contains(packet_type) {
-                let error = TransportError::protocol_violation("frame not allowed in this packet");
+                let error = TransportError::protocol_violation("frame not allowed in this packet")
+                    .counted_as(Abuse::FrameNotAllowed);
                 return Err(error.in_frame(frame_type));
             }
             summary.ack_eliciting |= row.ack_eliciting;
@@ -536,12 +561,14 @@ impl Connection {
             confirmed,
             rtt,
         );
+        let acks = path.space.received.ack_deadline();
         path.last_received = Some(now);
         if received.level == Level::OneRtt && is_largest {
             path.spin.on_largest(spin, self.side.is_client());
         }
         self.restart_idle_on_receive(now);
         if received.level == Level::OneRtt {
+            self.observe_received(received, summary, acks);
             self.check_migration(received, summary, is_largest);
         }
     }
@@ -587,7 +614,7 @@ impl Connection {
             let packet = BytesMut::from(&packet[..]);
             self.undecryptable.push((*meta, packet, datagram_bytes));
         } else {
-            self.drop_packet(now, "no keys, buffer full");
+            self.drop_packet(now, DropReason::Overload, "no keys, buffer full");
         }
     }
 

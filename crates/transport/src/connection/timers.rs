@@ -1,6 +1,9 @@
 //! One timeout for everything that waits for time.
 
-use super::{Connection, fates::FrameFates};
+use super::{
+    Connection,
+    fates::{FrameFates, Seen},
+};
 use crate::{
     observe,
     recovery::{Spaces, TimerAction, TimerContext},
@@ -65,6 +68,7 @@ impl Connection {
     /// Time passed: call it when [`Connection::poll_timeout`] is reached, or any time.
     pub fn handle_timeout(&mut self, now: Instant) {
         if !self.on_lifecycle_timeout(now) {
+            self.emit_changes(now);
             return;
         }
         for index in 0..self.paths.len() {
@@ -102,12 +106,14 @@ impl Connection {
             path: id,
             streams: &mut self.streams,
             crypto: &mut self.crypto,
+            datagrams: &mut self.datagrams,
             mtu: &mut path.mtu,
             acked: &mut self.scratch.acked,
             deferred: &mut self.scratch.deferred,
             acked_ack: None,
             acked_request: None,
             new_mtu: None,
+            seen: Seen::default(),
             observer: &mut self.observer,
         };
         let action = path
@@ -116,25 +122,20 @@ impl Connection {
         let new_mtu = fates.new_mtu;
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
-            self.note_mtu(now, id, mtu);
         }
         match action {
             TimerAction::Probe { kind, packets } => {
-                self.note_pto(now, id);
+                self.emit_loss_timer(now, id, observe::TimerKind::Pto);
                 self.arm_probes(id, kind, packets);
             }
-            TimerAction::LossDetected | TimerAction::Nothing => {}
+            TimerAction::LossDetected => {
+                self.emit_loss_timer(now, id, observe::TimerKind::LossDetection);
+            }
+            TimerAction::Nothing => {}
         }
         // Tokens of the handshake spaces have no deferred kinds; Data is right for all of them.
         self.apply_deferred(SpaceKind::Data, None);
         self.emit_recovery_metrics(now, id);
-    }
-
-    fn note_pto(&mut self, now: Instant, path: PathId) {
-        self.observer.emit(now, || observe::Event::TimerExpired {
-            timer: observe::TimerKind::Pto,
-            path: Some(path),
-        });
     }
 
     /// Probes in the space whose timeout expired, and beside them one in every other space with
@@ -189,12 +190,14 @@ impl Connection {
                         path: id,
                         streams: &mut self.streams,
                         crypto: &mut self.crypto,
+                        datagrams: &mut self.datagrams,
                         mtu: &mut path.mtu,
                         acked: &mut self.scratch.acked,
                         deferred: &mut self.scratch.deferred,
                         acked_ack: None,
                         acked_request: None,
                         new_mtu: None,
+                        seen: Seen::default(),
                         observer: &mut self.observer,
                     };
                     path.recovery

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
+    observe,
     packet::PacketWriter,
     path::{MIN_DATAGRAM, NetworkPath, PathSet},
     space::{PacketNumberSpace, SpaceKind},
@@ -77,12 +78,20 @@ impl Connection {
                 }
             }
             State::Handshake | State::Established => self.transmit(now, buf, max_segments.max(1)),
-        }?;
-        self.stats.bytes_sent += transmit.len as u64;
-        self.stats.datagrams_sent += transmit
+        };
+        let Some(transmit) = transmit else {
+            // The pump rests: what it set and changed can be told.
+            self.emit_changes(now);
+            return None;
+        };
+        let (bytes, ecn) = (transmit.len, transmit.ecn);
+        let count = transmit
             .segment_size
-            .map_or(1, |size| transmit.len.div_ceil(size.max(1)))
-            as u64;
+            .map_or(1, |size| bytes.div_ceil(size.max(1)));
+        self.stats.bytes_sent += bytes as u64;
+        self.stats.datagrams_sent += count as u64;
+        self.observer
+            .emit(now, || observe::Event::DatagramsSent { count, bytes, ecn });
         Some(transmit)
     }
 
@@ -288,6 +297,14 @@ impl Connection {
                 return Permit::Validation;
             }
             path.pacing_until = Some(at);
+            let name = path.recovery.congestion().name();
+            self.observer.emit(now, || observe::Event::PolicyDecision {
+                policy: "pacing",
+                name,
+                path: Some(id),
+                decision: "wait",
+                values: [Some(at.saturating_since(now).as_secs_f64()), None],
+            });
             return Permit::AcksOnly;
         }
         Permit::Full

@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use super::{Connection, lifecycle::State, rx::kind_of};
 use crate::{
     error::TransportError,
+    observe::{Abuse, DropReason},
     space::SpaceKind,
     time::Instant,
     tls::{HeaderProtectionKey, Level, OpenError},
@@ -39,7 +40,7 @@ pub(super) enum Unopened {
     /// Keys are not there yet; worth keeping.
     KeysMissing,
     /// Keys are gone, or the packet is not authentic.
-    Drop(&'static str),
+    Drop(DropReason, &'static str),
     /// A rule was broken.
     Close(TransportError),
 }
@@ -66,21 +67,32 @@ impl Connection {
                 let keys = match (&keys.initial, &keys.former_initial) {
                     (Some(_), Some((version, former))) if *version == protected.version => former,
                     (Some(current), _) => current,
-                    (None, _) => return Err(Unopened::Drop("Initial keys discarded")),
+                    (None, _) => {
+                        return Err(Unopened::Drop(
+                            DropReason::KeyUnavailable,
+                            "Initial keys discarded",
+                        ));
+                    }
                 };
                 (keys.remote.header.as_ref(), keys.remote.packet.tag_len())
             }
             Level::Handshake => match &keys.handshake {
                 Some(keys) => (keys.remote.header.as_ref(), keys.remote.packet.tag_len()),
                 None if self.life.confirmed => {
-                    return Err(Unopened::Drop("Handshake keys discarded"));
+                    return Err(Unopened::Drop(
+                        DropReason::KeyUnavailable,
+                        "Handshake keys discarded",
+                    ));
                 }
                 None => return Err(Unopened::KeysMissing),
             },
             Level::ZeroRtt => match &keys.zero_rtt {
                 Some(keys) => (keys.header.as_ref(), keys.packet.tag_len()),
                 None if self.side.is_client() || keys.one_rtt.is_some() => {
-                    return Err(Unopened::Drop("0-RTT not accepted"));
+                    return Err(Unopened::Drop(
+                        DropReason::KeyUnavailable,
+                        "0-RTT not accepted",
+                    ));
                 }
                 None => return Err(Unopened::KeysMissing),
             },
@@ -104,7 +116,7 @@ impl Connection {
         let first = packet.first().copied().unwrap_or(0);
         let (header, payload) = packet.split_at_mut(header_len);
         if payload.len() < tag_len {
-            return Err(Unopened::Drop("too short"));
+            return Err(Unopened::Drop(DropReason::Malformed, "too short"));
         }
         let mut key_phase = 0;
         let payload_len = match protected.level {
@@ -122,7 +134,12 @@ impl Connection {
                         }
                         opened.len
                     }
-                    Err(OpenError::Drop) => return Err(Unopened::Drop("not authentic")),
+                    Err(OpenError::Drop) => {
+                        return Err(Unopened::Drop(
+                            DropReason::DecryptionFailure,
+                            "not authentic",
+                        ));
+                    }
                     Err(OpenError::Close(error)) => return Err(Unopened::Close(error)),
                 }
             }
@@ -142,7 +159,12 @@ impl Connection {
                 };
                 match keys.packet.decrypt_in_place(number, header, payload) {
                     Ok(plain) => plain.len(),
-                    Err(_) => return Err(Unopened::Drop("not authentic")),
+                    Err(_) => {
+                        return Err(Unopened::Drop(
+                            DropReason::DecryptionFailure,
+                            "not authentic",
+                        ));
+                    }
                 }
             }
         };
@@ -152,7 +174,8 @@ impl Connection {
             0x0c
         };
         if first & reserved != 0 {
-            let error = TransportError::protocol_violation("reserved header bits set");
+            let error = TransportError::protocol_violation("reserved header bits set")
+                .counted_as(Abuse::ReservedBits);
             return Err(Unopened::Close(error));
         }
         if payload_len == 0 {
@@ -166,7 +189,7 @@ impl Connection {
         }
         .is_none_or(|space| space.received.is_duplicate(number));
         if duplicate {
-            return Err(Unopened::Drop("duplicate"));
+            return Err(Unopened::Drop(DropReason::Duplicate, "duplicate"));
         }
         Ok(Opened {
             number,
@@ -188,7 +211,10 @@ impl Connection {
         }
         let speaks = self.endpoint.versions.contains(&protected.version);
         if !speaks || self.handshake.version_settled {
-            return Err(Unopened::Drop("unexpected version"));
+            return Err(Unopened::Drop(
+                DropReason::UnsupportedVersion,
+                "unexpected version",
+            ));
         }
         // Tried beside the current keys; kept only if the packet proves authentic.
         let keys = self.handshake.initial_keys(protected.version);
@@ -208,16 +234,22 @@ fn unmask(
     let sample_start = pn_offset + 4;
     let sample_len = key.sample_len();
     if packet.len() < sample_start + sample_len {
-        return Err(Unopened::Drop("too short for header protection"));
+        return Err(Unopened::Drop(
+            DropReason::Malformed,
+            "too short for header protection",
+        ));
     }
     let (head, sample_on) = packet.split_at_mut(sample_start);
     let sample = sample_on.get(..sample_len).unwrap_or_default();
     let (front, pn_bytes) = head.split_at_mut(pn_offset);
     let Some(first) = front.first_mut() else {
-        return Err(Unopened::Drop("empty"));
+        return Err(Unopened::Drop(DropReason::Malformed, "empty"));
     };
     if key.decrypt_in_place(sample, first, pn_bytes).is_err() {
-        return Err(Unopened::Drop("header protection"));
+        return Err(Unopened::Drop(
+            DropReason::DecryptionFailure,
+            "header protection",
+        ));
     }
     let pn_len = usize::from(*first & 0x03) + 1;
     let truncated = pn_bytes

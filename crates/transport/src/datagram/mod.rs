@@ -12,7 +12,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::{config::TransportConfig, packet::PacketWriter};
+use crate::{
+    config::TransportConfig,
+    observe::{DataPosition, Event},
+    packet::PacketWriter,
+    stream::{Journal, Note},
+};
 
 #[cfg(test)]
 mod tests;
@@ -80,6 +85,7 @@ pub struct DatagramQueue {
     next_id: u64,
     refused: bool,
     stats: DatagramStats,
+    pub(crate) journal: Journal,
 }
 
 impl DatagramQueue {
@@ -96,6 +102,7 @@ impl DatagramQueue {
             next_id: 0,
             refused: false,
             stats: DatagramStats::default(),
+            journal: Journal::default(),
         }
     }
 
@@ -144,6 +151,11 @@ impl DatagramQueue {
         let id = self.next_id;
         self.next_id += 1;
         self.outgoing_bytes += cost;
+        self.note(
+            data.len(),
+            DataPosition::Application,
+            DataPosition::Transport,
+        );
         self.outgoing.push_back((id, data));
         Ok(id)
     }
@@ -155,6 +167,7 @@ impl DatagramQueue {
             return false;
         }
         self.stats.received += 1;
+        self.note(data.len(), DataPosition::Network, DataPosition::Transport);
         // A copy, because a payload that nobody reads would keep its whole receive buffer, and the
         // limit counts payloads.
         let data = Bytes::copy_from_slice(&data);
@@ -164,28 +177,40 @@ impl DatagramQueue {
             if let Some(oldest) = self.incoming.pop_front() {
                 self.incoming_bytes -= oldest.len() + OVERHEAD_BYTES;
                 self.stats.dropped_unread += 1;
+                self.note(oldest.len(), DataPosition::Transport, DataPosition::Dropped);
             }
         }
         true
     }
 
-    /// The packet with datagram `id` was acknowledged.
-    pub fn on_acked(&mut self, _id: u64) {
+    fn note(&mut self, len: usize, from: DataPosition, to: DataPosition) {
+        self.journal.note(|| Note::Datagram { len, from, to });
+    }
+
+    /// A packet with a datagram was acknowledged.
+    pub fn on_acked(&mut self) {
         self.stats.acked += 1;
     }
 
-    /// The packet with datagram `id` was lost. Datagrams are not sent again. RFC 9221 s5.
-    pub fn on_lost(&mut self, _id: u64) {
+    /// A packet with a datagram was lost. Datagrams are not sent again. RFC 9221 s5.
+    pub fn on_lost(&mut self) {
         self.stats.lost += 1;
     }
 
-    /// The server did not take 0-RTT: datagrams sent in it are gone, queued ones stay queued.
-    pub fn on_zero_rtt_rejected(&mut self) {}
+    /// The server did not take 0-RTT: datagrams sent in it are lost, queued ones stay queued.
+    pub fn on_zero_rtt_rejected(&mut self) {
+        self.stats.lost = self.stats.sent.saturating_sub(self.stats.acked);
+    }
 
     /// The oldest received payload.
     pub fn recv(&mut self) -> Option<Bytes> {
         let data = self.incoming.pop_front()?;
         self.incoming_bytes -= data.len() + OVERHEAD_BYTES;
+        self.note(
+            data.len(),
+            DataPosition::Transport,
+            DataPosition::Application,
+        );
         if self.incoming.is_empty() && self.incoming.capacity() > 64 {
             self.incoming = VecDeque::new();
         }
@@ -227,6 +252,12 @@ impl DatagramQueue {
             if !packet.push_datagram(*id, data) {
                 break;
             }
+            let len = data.len();
+            packet.observe(|| Event::DatagramDataMoved {
+                len,
+                from: DataPosition::Transport,
+                to: DataPosition::Network,
+            });
             self.pop_outgoing();
             self.stats.sent += 1;
         }
@@ -255,7 +286,11 @@ impl DatagramQueue {
     }
 
     fn drop_oldest_unsent(&mut self) -> bool {
+        let len = self.outgoing.front().map_or(0, |(_, data)| data.len());
         let dropped = self.pop_outgoing();
+        if dropped {
+            self.note(len, DataPosition::Transport, DataPosition::Dropped);
+        }
         self.stats.dropped_unsent += u64::from(dropped);
         dropped
     }

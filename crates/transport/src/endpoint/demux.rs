@@ -378,9 +378,13 @@ impl Endpoint {
         {
             return Verdict::Connection(handle);
         }
-        self.observer.emit(now, || Event::Abuse {
-            kind: Abuse::UnknownConnectionId,
-        });
+        // Nobody who only connects is asked for a reset: this looks like one, and is none.
+        let kind = if self.server.is_none() && data.len() >= MIN_RESET_LEN {
+            Abuse::ResetGuess
+        } else {
+            Abuse::UnknownConnectionId
+        };
+        self.observer.emit(now, || Event::Abuse { kind });
         // An ID of another shard is that shard's affair: a reset sent here would kill its
         // connection. An empty ID tells nothing to derive a token from.
         if dcid.is_empty() || !self.cids.is_of_this_shard(dcid) || data.len() <= MIN_RESET_LEN {

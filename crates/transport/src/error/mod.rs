@@ -10,6 +10,8 @@ mod codes;
 
 use std::borrow::Cow;
 
+use crate::observe::Abuse;
+
 use bytes::Bytes;
 
 pub use codes::Code;
@@ -55,6 +57,8 @@ pub struct TransportError {
     pub frame_type: u64,
     /// Names the violated field or rule.
     pub reason: Cow<'static, str>,
+    /// What it looks like when it is the peer's doing; `None`: nothing a peer should be blamed for.
+    pub abuse: Option<Abuse>,
 }
 
 impl TransportError {
@@ -64,7 +68,15 @@ impl TransportError {
             code,
             frame_type: 0,
             reason: reason.into(),
+            abuse: abuse_of(code),
         }
+    }
+
+    /// The same error, counted as this kind of abuse where the code alone does not tell.
+    #[must_use]
+    pub fn counted_as(mut self, abuse: Abuse) -> Self {
+        self.abuse = Some(abuse);
+        self
     }
 
     /// The same error, blamed on a frame type.
@@ -72,6 +84,28 @@ impl TransportError {
     pub fn in_frame(mut self, frame_type: u64) -> Self {
         self.frame_type = frame_type;
         self
+    }
+}
+
+/// What a code stands for unless the place that found the error knows better.
+fn abuse_of(code: Code) -> Option<Abuse> {
+    match code {
+        // Our own trouble, an honest refusal, or a disagreement about certificates.
+        Code::NO_ERROR | Code::INTERNAL_ERROR | Code::CONNECTION_REFUSED => None,
+        _ if code.tls_alert().is_some() => None,
+        Code::FLOW_CONTROL_ERROR => Some(Abuse::FlowControlViolation),
+        Code::STREAM_LIMIT_ERROR | Code::STREAM_STATE_ERROR | Code::FINAL_SIZE_ERROR => {
+            Some(Abuse::StreamViolation)
+        }
+        Code::FRAME_ENCODING_ERROR => Some(Abuse::MalformedFrame),
+        Code::TRANSPORT_PARAMETER_ERROR => Some(Abuse::BadTransportParameters),
+        Code::CONNECTION_ID_LIMIT_ERROR => Some(Abuse::ConnectionIdFlood),
+        Code::CRYPTO_BUFFER_EXCEEDED => Some(Abuse::CryptoFlood),
+        Code::KEY_UPDATE_ERROR => Some(Abuse::KeyUpdateStorm),
+        Code::VERSION_NEGOTIATION_ERROR => Some(Abuse::VersionNegotiationSpoof),
+        Code::INVALID_TOKEN => Some(Abuse::TokenForged),
+        Code::AEAD_LIMIT_REACHED => Some(Abuse::UndecryptablePacket),
+        _ => Some(Abuse::Violation),
     }
 }
 
@@ -124,7 +158,11 @@ impl From<DecodeError> for TransportError {
             }
             _ => Code::FRAME_ENCODING_ERROR,
         };
-        Self::new(code, error.to_string())
+        let error = Self::new(code, error.to_string());
+        match code {
+            Code::PROTOCOL_VIOLATION => error.counted_as(Abuse::MalformedFrame),
+            _ => error,
+        }
     }
 }
 

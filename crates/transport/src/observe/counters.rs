@@ -261,7 +261,10 @@ impl Sink for Counters {
         match *event {
             Event::ConnectionStarted { .. } => add(&cells.connections_started, 1),
             Event::ConnectionClosed { .. } => add(&cells.connections_closed, 1),
-            Event::HandshakeComplete => add(&cells.handshakes_completed, 1),
+            Event::ConnectionState {
+                new: super::ConnectionState::HandshakeComplete,
+                ..
+            } => add(&cells.handshakes_completed, 1),
             Event::PacketSent { bytes, .. } => {
                 add(&cells.packets_sent, 1);
                 add(&cells.bytes_sent, bytes as u64);

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use crate::{
-    error::{Code, ConnectionError, TransportError},
+    error::{ConnectionError, TransportError},
     recovery::LossTrigger,
     space::SpaceKind,
     time::Instant,
@@ -145,8 +145,6 @@ words! {
         Pacing => "pacing",
         /// Path MTU discovery.
         Mtu => "mtu",
-        /// An abandoned path is forgotten.
-        PathDrain => "path_drain",
     }
 }
 
@@ -229,7 +227,8 @@ words! {
         TooManyConnections => "too_many_connections",
         /// A short-header packet that matches no connection and no reset token.
         UnknownConnectionId => "unknown_connection_id",
-        /// A datagram that ends in no reset token of ours though it came from a peer's address.
+        /// A short-header packet to an endpoint that only connects: with none of its connection IDs,
+        /// and with no reset token of its peers at the end. Late packets count, too.
         ResetGuess => "reset_guess",
         /// More stateless answers asked for than we give.
         StatelessFlood => "stateless_flood",
@@ -289,6 +288,10 @@ pub struct RecoveryMetrics {
     pub bandwidth: Option<Rate>,
     /// Packet reordering threshold now.
     pub packet_threshold: u32,
+    /// Smoothed delay towards the peer, where it reports receive timestamps.
+    pub one_way_delay: Option<Duration>,
+    /// How much longer than at best packets take towards the peer now.
+    pub one_way_delay_variation: Option<Duration>,
 }
 
 /// Which flow-control limit stands in the way.
@@ -339,17 +342,16 @@ pub enum Event<'a> {
     },
     /// We are about to close because of this.
     ConnectionClosing { error: &'a TransportError },
-    /// The connection ended.
-    ConnectionClosed { error: &'a ConnectionError },
+    /// The connection ended; `application` is what our application closed it with, if it did.
+    ConnectionClosed {
+        error: &'a ConnectionError,
+        application: Option<(u64, &'a [u8])>,
+    },
     /// The connection's state changed.
     ConnectionState {
         old: ConnectionState,
         new: ConnectionState,
     },
-    /// The TLS handshake is complete.
-    HandshakeComplete,
-    /// The peer's handshake is complete too.
-    HandshakeConfirmed,
     /// An end changed the connection ID in use. `owner` is who issued it.
     ConnectionIdUpdated {
         owner: Side,
@@ -398,7 +400,10 @@ pub enum Event<'a> {
     /// A packet without number was taken: Retry, Version Negotiation, stateless reset.
     SpecialPacketReceived { kind: PacketKind, bytes: usize },
     /// A packet is ignored.
-    PacketDropped { reason: &'static str },
+    PacketDropped {
+        reason: DropReason,
+        details: &'static str,
+    },
     /// A packet waits for its keys.
     PacketBuffered { bytes: usize },
     /// A packet is declared lost. `bytes` as it stood in the datagram.
@@ -507,12 +512,6 @@ pub enum Event<'a> {
     PathValidated { path: PathId, to: FourTuple },
     /// A network path did not answer.
     PathValidationFailed { path: PathId, to: FourTuple },
-    /// A path was abandoned, by us or by the peer.
-    PathAbandoned {
-        path: PathId,
-        code: Code,
-        by_peer: bool,
-    },
     /// The datagram size of a path changed (0: none before); `done`: the search is over for now.
     MtuUpdated {
         path: PathId,
@@ -600,9 +599,7 @@ impl Event<'_> {
             Self::ConnectionStarted { .. } => "connection_started",
             Self::ConnectionClosing { .. } => "connection_closing",
             Self::ConnectionClosed { .. } => "connection_closed",
-            Self::ConnectionState { .. } | Self::HandshakeComplete | Self::HandshakeConfirmed => {
-                "connection_state_updated"
-            }
+            Self::ConnectionState { .. } => "connection_state_updated",
             Self::ConnectionIdUpdated { .. } => "connection_id_updated",
             Self::SpinBit { .. } => "spin_bit_updated",
             Self::VersionInformation { .. } | Self::VersionChosen { .. } => "version_information",
@@ -646,7 +643,6 @@ impl Event<'_> {
             Self::PathMigrated { .. }
             | Self::PathValidated { .. }
             | Self::PathValidationFailed { .. } => "migration_state_updated",
-            Self::PathAbandoned { .. } => "path_abandoned",
             Self::MtuUpdated { .. } => "mtu_updated",
             Self::EcnState { .. } => "ecn_state_updated",
             Self::RecoveryParameters { .. } => "recovery_parameters_set",
@@ -660,4 +656,76 @@ impl Event<'_> {
             Self::Abuse { .. } => "abuse",
         }
     }
+}
+
+macro_rules! kinds {
+    ($($name:ident,)*) => {
+        impl Event<'_> {
+            /// The names of all kinds of events, in order of declaration.
+            pub const KINDS: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// Which of [`Event::KINDS`] this is: the variant's own name.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$name { .. } => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    ServerListening,
+    DatagramDropped,
+    StatelessResponse,
+    IncomingConnection,
+    ConnectionStarted,
+    ConnectionClosing,
+    ConnectionClosed,
+    ConnectionState,
+    ConnectionIdUpdated,
+    SpinBit,
+    VersionInformation,
+    VersionChosen,
+    AlpnInformation,
+    ParametersSent,
+    ParametersReceived,
+    ParametersRestored,
+    ZeroRttRejected,
+    PacketSent,
+    PacketReceived,
+    SpecialPacketReceived,
+    PacketDropped,
+    PacketBuffered,
+    PacketLost,
+    PacketSpuriouslyLost,
+    PacketsAcked,
+    DatagramsSent,
+    DatagramReceived,
+    FrameSent,
+    StreamFrameSent,
+    CryptoFrameSent,
+    AckFrameSent,
+    PaddingSent,
+    FrameReceived,
+    StreamState,
+    StreamDataMoved,
+    DatagramDataMoved,
+    FlowBlocked,
+    KeysInstalled,
+    KeysUpdated,
+    KeysDiscarded,
+    TupleAssigned,
+    PathMigrated,
+    PathValidated,
+    PathValidationFailed,
+    MtuUpdated,
+    EcnState,
+    RecoveryParameters,
+    MetricsUpdated,
+    CongestionState,
+    MarkedForRetransmit,
+    TimerSet,
+    TimerExpired,
+    TimerCancelled,
+    PolicyDecision,
+    Abuse,
 }

@@ -35,8 +35,8 @@ fn a_closure_is_a_sink() {
         log.lock().unwrap().push((now, event.name()));
     };
     let mut observer = Observer::new(Some(Box::new(sink)));
-    observer.emit(Instant::from_nanos(5), || Event::HandshakeConfirmed);
-    let expected = vec![(Instant::from_nanos(5), "connection_state_updated")];
+    observer.emit(Instant::from_nanos(5), || Event::ZeroRttRejected);
+    let expected = vec![(Instant::from_nanos(5), "zero_rtt_rejected")];
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 

@@ -80,6 +80,12 @@ impl<'a> PacketWriter<'a> {
         self.len() == 0
     }
 
+    /// Tells the sink of something beside the frames, if there is one.
+    #[inline]
+    pub fn observe<'e>(&mut self, event: impl FnOnce() -> Event<'e>) {
+        self.observer.emit(self.now, event);
+    }
+
     /// What the frames so far make of the packet.
     pub fn flags(&self) -> PacketFlags {
         self.flags

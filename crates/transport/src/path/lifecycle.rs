@@ -54,6 +54,13 @@ pub struct PathStats {
     pub latest_rtt: Duration,
     /// Round-trip variation.
     pub rtt_variance: Duration,
+    /// Estimated delay towards the peer alone, smoothed; `None` unless the peer reports receive
+    /// timestamps. The clocks of both ends differ by an unknown constant, which is taken to be such
+    /// that the first sample is half a round trip: trust changes more than values.
+    pub one_way_delay: Option<Duration>,
+    /// How much longer than at best the newest packet took towards the peer: the queueing delay of
+    /// that direction. No guess is in it.
+    pub one_way_delay_variation: Option<Duration>,
     /// Datagram size in use, UDP payload bytes.
     pub mtu: u16,
     /// Bytes in flight.

@@ -226,6 +226,17 @@ impl Path {
 
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
+        crate::time::earliest(self.validation_timer(), self.mtu_timer())
+    }
+
+    /// When MTU discovery goes on.
+    pub(crate) fn mtu_timer(&self) -> Option<Instant> {
+        let named = self.unnamed_until.is_none();
+        self.mtu.timer().filter(|_| self.may_probe_mtu() && named)
+    }
+
+    /// When a challenge or its failure is due, or an address is forgotten.
+    pub(crate) fn validation_timer(&self) -> Option<Instant> {
         let named = self.unnamed_until.is_none();
         let previous_named = self.remote_cids.previous().is_some();
         let probe_named = self.remote_cids.may_probe();
@@ -237,7 +248,6 @@ impl Path {
         networks
             .into_iter()
             .filter_map(|(network, named)| network?.validation_timer(named))
-            .chain(self.mtu.timer().filter(|_| self.may_probe_mtu() && named))
             .chain(self.unnamed_until)
             .chain(self.previous_until)
             .min()

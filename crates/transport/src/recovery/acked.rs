@@ -6,6 +6,7 @@ use super::{AckContext, AckSummary, LossHandler, Recovery, ecn::NewlyAckedMarks}
 use crate::{
     congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
     error::TransportError,
+    observe::Abuse,
     space::{Fate, PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
     units::{Ecn, PacketNumber},
@@ -80,14 +81,12 @@ impl Recovery {
     {
         let now = context.now;
         if frame.largest >= space.numbers().end() {
-            return Err(TransportError::protocol_violation(
-                "ACK of a packet not sent",
-            ));
+            let error = TransportError::protocol_violation("ACK of a packet not sent");
+            return Err(error.counted_as(Abuse::AckOfUnsent));
         }
         if space.numbers().covers_skipped(frame.ranges.clone()) {
-            return Err(TransportError::protocol_violation(
-                "ACK of a skipped packet number",
-            ));
+            let error = TransportError::protocol_violation("ACK of a skipped packet number");
+            return Err(error.counted_as(Abuse::OptimisticAck));
         }
         self.report_orphans(space, kind, handler);
         let prior_in_flight = self.bytes_in_flight;

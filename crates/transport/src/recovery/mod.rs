@@ -233,6 +233,8 @@ impl Recovery {
             pacing_rate: self.pacing.then(|| self.pacing_rate()),
             bandwidth: controller.bandwidth,
             packet_threshold: self.tolerance.packets(),
+            one_way_delay: self.owd.smoothed(),
+            one_way_delay_variation: self.owd.variation(),
         }
     }
 

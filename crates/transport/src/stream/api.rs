@@ -3,11 +3,14 @@
 use bytes::Bytes;
 
 use super::{
-    ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamSet, UnorderedOutcome,
+    Note, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamSet, UnorderedOutcome,
     WriteError, limits::Touched, recv::RecvHalf, sched::Priority, send::SendHalf,
     send_buffer::SendBuffer, table::due,
 };
-use crate::units::{Dir, StreamId};
+use crate::{
+    observe::{DataPosition, HalfStream},
+    units::{Dir, StreamId},
+};
 
 /// A stream may hold this many times what is left of the send buffer: one stream alone gets 8/9 of
 /// it, and a new stream always finds some room.
@@ -101,13 +104,15 @@ impl StreamSet {
     /// The end ([`ReadOutcome::Finished`] or [`ReadError::Reset`]) must be seen, or
     /// [`StreamSet::stop`] called, before the stream is forgotten.
     pub fn read(&mut self, id: StreamId, max_bytes: usize) -> Result<ReadOutcome, ReadError> {
-        let outcome = self
-            .recv_half(id)
-            .ok_or(ReadError::UnknownStream)?
-            .read(max_bytes);
+        let before = self.states(id);
+        let recv = self.recv_half(id).ok_or(ReadError::UnknownStream)?;
+        let from = recv.assembler().delivered();
+        let outcome = recv.read(max_bytes);
         if let Ok(ReadOutcome::Chunk(chunk)) = &outcome {
             self.stats.read_bytes += chunk.len() as u64;
+            self.note_read(id, from, chunk.len());
         }
+        self.note_states(id, before);
         self.settle_receiving(id);
         outcome
     }
@@ -119,11 +124,14 @@ impl StreamSet {
         id: StreamId,
         max_bytes: usize,
     ) -> Result<UnorderedOutcome, ReadError> {
+        let before = self.states(id);
         let recv = self.recv_half(id).ok_or(ReadError::UnknownStream)?;
         let outcome = recv.read_unordered(max_bytes);
-        if let Ok(UnorderedOutcome::Chunk { data, .. }) = &outcome {
+        if let Ok(UnorderedOutcome::Chunk { offset, data }) = &outcome {
             self.stats.read_bytes += data.len() as u64;
+            self.note_read(id, *offset, data.len());
         }
+        self.note_states(id, before);
         self.settle_receiving(id);
         outcome
     }
@@ -137,10 +145,22 @@ impl StreamSet {
 
     /// Asks the peer to send no more, and drops what has arrived. RFC 9000 s3.5.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ReadError> {
+        let before = self.states(id);
         let recv = self.recv_half(id).ok_or(ReadError::UnknownStream)?;
-        if recv.stop(code) && recv.stop_to_send().is_some() {
-            self.owe(id, due::STOP_SENDING);
+        let (offset, dropped) = (recv.assembler().delivered(), recv.assembler().buffered());
+        if recv.stop(code) {
+            if recv.stop_to_send().is_some() {
+                self.owe(id, due::STOP_SENDING);
+            }
+            self.journal.note(|| Note::Moved {
+                id,
+                offset,
+                len: usize::try_from(dropped).unwrap_or(usize::MAX),
+                from: DataPosition::Transport,
+                to: DataPosition::Dropped,
+            });
         }
+        self.note_states(id, before);
         self.settle_receiving(id);
         Ok(())
     }
@@ -168,6 +188,16 @@ impl StreamSet {
             }
             return Some(event);
         }
+    }
+
+    fn note_read(&mut self, id: StreamId, offset: u64, len: usize) {
+        self.journal.note(|| Note::Moved {
+            id,
+            offset,
+            len,
+            from: DataPosition::Transport,
+            to: DataPosition::Application,
+        });
     }
 
     fn send_half(&mut self, id: StreamId) -> Option<&mut SendHalf> {
@@ -206,8 +236,18 @@ impl StreamSet {
                 self.waiting.push(id);
             }
         }
+        let offset = send.buffer().end();
         // Not above `len`.
         append(send.buffer_mut(), taken as usize);
+        if taken > 0 {
+            self.journal.note(|| Note::Moved {
+                id,
+                offset,
+                len: taken as usize,
+                from: DataPosition::Application,
+                to: DataPosition::Transport,
+            });
+        }
         self.stats.send_buffered_bytes += taken;
         if self.waiting.len() > 2 * self.table.len() + 16 {
             let table = &self.table;
@@ -232,6 +272,8 @@ impl StreamSet {
         let released = send
             .reset(code, reliable_size)
             .ok_or(ResetError::AlreadyReset)?;
+        let (half, state) = (HalfStream::Sending, send.state_name());
+        self.journal.note(|| Note::State { id, half, state });
         self.owe(id, due::RESET);
         self.on_released(released);
         self.refresh(id);

@@ -137,6 +137,11 @@ impl SendCredit {
         self.reported = self.max.saturating_add(1);
     }
 
+    /// Whether the peer was told that the present limit holds us back.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.reported > self.max
+    }
+
     /// The *_BLOCKED frame was lost; it is due again if it still holds.
     pub(crate) fn on_report_lost(&mut self) {
         self.reported = 0;

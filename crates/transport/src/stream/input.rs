@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    StreamEvent, StreamSet,
+    Floods, Note, StreamEvent, StreamSet,
     limits::{MAX_STREAM_COUNT, Touched},
     recv::{Extent, ResetFrame},
     table::due,
 };
 use crate::{
     error::TransportError,
+    observe::{DataPosition, FlowScope, HalfStream},
     time::Instant,
     units::{Dir, StreamId},
     wire,
@@ -21,6 +22,25 @@ use crate::{
 /// worth what they cost.
 const SHORT_SHARE: usize = 8;
 const SHORT_BYTES: usize = 512;
+
+/// A piece that does not continue its stream is tiny below this.
+const TINY_BYTES: u64 = 64;
+/// So many of them, less those that did continue a stream, are a flood.
+const MANY_TINY: u32 = 1_024;
+
+impl Floods {
+    fn on_piece(&mut self, piece: &Extent, contiguous: u64) {
+        if piece.offset <= contiguous || piece.len >= TINY_BYTES {
+            self.tiny_pieces = self.tiny_pieces.saturating_sub(1);
+            return;
+        }
+        self.tiny_pieces += 1;
+        if self.tiny_pieces >= MANY_TINY {
+            self.tiny_pieces = 0;
+            self.fragments = true;
+        }
+    }
+}
 
 mod frame_type {
     pub(super) const RESET_STREAM: u64 = 0x04;
@@ -112,6 +132,8 @@ impl StreamSet {
         };
         let was_reset = send.is_reset();
         if let Some(released) = send.on_stop_sending(code) {
+            let (half, state) = (HalfStream::Sending, send.state_name());
+            self.journal.note(|| Note::State { id, half, state });
             self.owe(id, due::RESET);
             self.on_released(released);
             self.refresh(id);
@@ -135,7 +157,14 @@ impl StreamSet {
             .table
             .get_mut(id)
             .and_then(|stream| stream.send.as_mut());
-        if send.is_some_and(|send| send.credit.raise(max)) {
+        let Some(send) = send else {
+            return Ok(());
+        };
+        let was_blocked = send.credit.is_reported();
+        if send.credit.raise(max) {
+            if was_blocked {
+                self.note_blocked(FlowScope::Stream(id), max, false);
+            }
             self.wake_writer(id);
             self.refresh(id);
         }
@@ -242,7 +271,21 @@ impl StreamSet {
         } else {
             most
         };
+        self.floods.on_piece(&extent, recv.assembler().contiguous());
+        let before = recv.state_name();
         let readable = recv.on_data(extent, data, allowed.saturating_sub(self.borrowed));
+        let state = recv.state_name();
+        self.journal.note(|| Note::Moved {
+            id,
+            offset: extent.offset,
+            len: usize::try_from(extent.len).unwrap_or(usize::MAX),
+            from: DataPosition::Network,
+            to: DataPosition::Transport,
+        });
+        if before != state {
+            let half = HalfStream::Receiving;
+            self.journal.note(|| Note::State { id, half, state });
+        }
         if readable && !stream.readable_queued {
             self.emit(StreamEvent::Readable(id));
         }
@@ -263,7 +306,14 @@ impl StreamSet {
             return Err(TransportError::flow_control("final size beyond MAX_DATA"));
         }
         self.received += fresh;
-        if recv.on_reset(frame) {
+        let before = recv.state_name();
+        let told = recv.on_reset(frame);
+        let state = recv.state_name();
+        if before != state {
+            let half = HalfStream::Receiving;
+            self.journal.note(|| Note::State { id, half, state });
+        }
+        if told {
             self.emit(StreamEvent::Readable(id));
         }
         self.settle_receiving(id);

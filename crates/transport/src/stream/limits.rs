@@ -57,6 +57,11 @@ impl LocalStreams {
         self.reported = self.max + 1;
     }
 
+    /// Whether the peer was told that the present limit holds us back.
+    pub(super) fn is_reported(&self) -> bool {
+        self.reported > self.max
+    }
+
     pub(super) fn on_report_lost(&mut self) {
         self.reported = 0;
     }

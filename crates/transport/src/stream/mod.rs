@@ -23,6 +23,7 @@ mod block;
 mod events;
 mod flow;
 mod input;
+mod journal;
 mod limits;
 mod output;
 mod range_set;
@@ -40,6 +41,7 @@ use std::collections::VecDeque;
 
 use crate::{
     config::{TransportConfig, WindowConfig},
+    observe::{FlowScope, HalfStream},
     units::{Dir, Side, StreamId},
 };
 
@@ -52,6 +54,7 @@ use send::{Demand, SendHalf};
 use sharing::Sharing;
 use table::{Stream, Table};
 
+pub(crate) use journal::{Journal, Note};
 pub use table::{IdHash, IdHasher};
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
@@ -63,6 +66,8 @@ const MIN_SEND_BUFFER_BYTES: u64 = 512 * 1024;
 /// And this many congestion windows afterwards: one is under way, one is acknowledged while the
 /// application is asked for more, and the window may double meanwhile.
 const SEND_BUFFER_WINDOWS: u64 = 4;
+/// Names of the states of the sending and the receiving half.
+type HalfStates = (Option<&'static str>, Option<&'static str>);
 
 /// All streams of one connection.
 #[derive(Debug)]
@@ -108,6 +113,18 @@ pub struct StreamSet {
 
     events: EventQueue,
     stats: StreamStats,
+    pub(crate) journal: Journal,
+    floods: Floods,
+}
+
+/// What a peer overdid, until the connection asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Floods {
+    /// More streams owe control frames than may wait.
+    pub(crate) control: bool,
+    /// Tiny pieces behind gaps came in a long row.
+    pub(crate) fragments: bool,
+    tiny_pieces: u32,
 }
 
 impl StreamSet {
@@ -137,7 +154,51 @@ impl StreamSet {
             resend_max_data: false,
             events: EventQueue::new(config.limits.pending_events),
             stats: StreamStats::default(),
+            journal: Journal::default(),
+            floods: Floods::default(),
         }
+    }
+
+    /// What the peer overdid since the last call.
+    pub(crate) fn take_floods(&mut self) -> Floods {
+        let tiny_pieces = self.floods.tiny_pieces;
+        std::mem::replace(
+            &mut self.floods,
+            Floods {
+                tiny_pieces,
+                ..Floods::default()
+            },
+        )
+    }
+
+    /// Notes the states of a stream's halves if one of them is not what it was `before`.
+    fn note_states(&mut self, id: StreamId, before: HalfStates) {
+        if !self.journal.is_open() {
+            return;
+        }
+        let after = self.states(id);
+        for (half, old, new) in [
+            (HalfStream::Sending, before.0, after.0),
+            (HalfStream::Receiving, before.1, after.1),
+        ] {
+            if let Some(state) = new.filter(|new| old != Some(*new)) {
+                self.journal.note(|| Note::State { id, half, state });
+            }
+        }
+    }
+
+    /// The states of both halves, while somebody observes.
+    fn states(&self, id: StreamId) -> HalfStates {
+        if !self.journal.is_open() {
+            return (None, None);
+        }
+        let stream = self.table.get(id);
+        let send = stream.and_then(|stream| stream.send.as_ref());
+        let recv = stream.and_then(|stream| stream.recv.as_ref());
+        (
+            send.map(SendHalf::state_name),
+            recv.map(RecvHalf::state_name),
+        )
     }
 
     /// Takes the peer's `initial_*` limits: remembered ones for 0-RTT, then the real ones. Limits
@@ -248,6 +309,7 @@ impl StreamSet {
             readable_queued: false,
             writable_queued: false,
         });
+        self.note_states(id, (None, None));
     }
 
     /// Tells the scheduler what changed about the stream's wish to send.
@@ -297,6 +359,7 @@ impl StreamSet {
         if self.control.len() >= self.max_queued_control {
             // It keeps its bits; the queue is filled from them again when it has run empty.
             self.control_overflowed = true;
+            self.floods.control = true;
             return;
         }
         stream.in_control = true;
@@ -406,9 +469,19 @@ impl StreamSet {
         if !self.table.get(id).is_some_and(Stream::is_over) {
             return;
         }
+        let before = self.states(id);
         let Some(stream) = self.table.remove(id) else {
             return;
         };
+        for (half, was) in [
+            (HalfStream::Sending, before.0),
+            (HalfStream::Receiving, before.1),
+        ] {
+            if was.is_some() {
+                let state = "closed";
+                self.journal.note(|| Note::State { id, half, state });
+            }
+        }
         if stream.ready {
             self.ready -= 1;
             self.scheduler.on_quiet(id);
@@ -420,10 +493,22 @@ impl StreamSet {
         }
     }
 
+    fn note_blocked(&mut self, scope: FlowScope, limit: u64, blocked: bool) {
+        self.journal.note(|| Note::Blocked {
+            scope,
+            limit,
+            blocked,
+        });
+    }
+
     /// Takes a new limit on the connection's data.
     fn raise_max_data(&mut self, max: u64) {
+        let was_blocked = self.credit.is_reported();
         if !self.credit.raise(max) || self.credit.available() == 0 {
             return;
+        }
+        if was_blocked {
+            self.note_blocked(FlowScope::Connection, max, false);
         }
         for id in std::mem::take(&mut self.parked) {
             if let Some(stream) = self.table.get_mut(id) {
@@ -437,9 +522,18 @@ impl StreamSet {
     fn raise_max_streams(&mut self, dir: Dir, max: u64) {
         let local = self.limits.local_mut(dir);
         let before = local.max;
+        let was_blocked = local.is_reported();
         if !local.raise(max) {
             return;
         }
+        if was_blocked {
+            self.journal.note(|| Note::Blocked {
+                scope: FlowScope::Streams(dir),
+                limit: max,
+                blocked: false,
+            });
+        }
+        let local = self.limits.local_mut(dir);
         let (opened, max) = (local.opened, local.max);
         if std::mem::take(&mut local.refused) && opened < max {
             self.events.available(dir);

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use super::{
-    StreamEvent, StreamSet,
+    Note, StreamEvent, StreamSet,
     send::{Demand, SendHalf},
     table::due,
 };
 use crate::{
+    observe::{DataPosition, Event, FlowScope, HalfStream},
     packet::{PacketWriter, Token},
     units::{Dir, StreamId},
     wire::{Frame, ResetStream},
@@ -36,6 +37,7 @@ impl StreamSet {
         }
         if self.owes_data_blocked() && packet.push(&Frame::DataBlocked(self.credit.max)) {
             self.credit.on_reported();
+            self.note_blocked(FlowScope::Connection, self.credit.max, true);
         }
         for dir in [Dir::Bi, Dir::Uni] {
             let remote = self.limits.remote_mut(dir);
@@ -57,6 +59,8 @@ impl StreamSet {
                 })
             {
                 local.on_reported();
+                let limit = local.max;
+                self.note_blocked(FlowScope::Streams(dir), limit, true);
             }
         }
         while let Some(id) = self.control.front().copied() {
@@ -129,6 +133,10 @@ impl StreamSet {
         }
         let released = send.on_acked(range, fin);
         let (delivered, terminal) = (send.is_delivered(), send.is_terminal());
+        if terminal {
+            let (half, state) = (HalfStream::Sending, send.state_name());
+            self.journal.note(|| Note::State { id, half, state });
+        }
         if released > 0 {
             self.on_released(released);
         }
@@ -284,7 +292,15 @@ impl StreamSet {
                     return false;
                 }
                 match (bit, &mut stream.send) {
-                    (due::STREAM_DATA_BLOCKED, Some(send)) => send.credit.on_reported(),
+                    (due::STREAM_DATA_BLOCKED, Some(send)) => {
+                        send.credit.on_reported();
+                        let limit = send.credit.max;
+                        self.journal.note(|| Note::Blocked {
+                            scope: FlowScope::Stream(id),
+                            limit,
+                            blocked: true,
+                        });
+                    }
                     (due::RESET, Some(send)) => send.on_reset_sent(),
                     _ => {}
                 }
@@ -328,8 +344,29 @@ impl StreamSet {
         if !packet.push_stream(id, segment.offset, len, fin, fill) {
             return false;
         }
+        let name = self.scheduler.name();
+        packet.observe(|| Event::PolicyDecision {
+            policy: "stream_scheduler",
+            name,
+            path: None,
+            decision: "next",
+            values: [Some(id.0 as f64), Some(len as f64)],
+        });
+        packet.observe(|| Event::StreamDataMoved {
+            id,
+            offset: segment.offset,
+            len,
+            from: DataPosition::Transport,
+            to: DataPosition::Network,
+        });
         let len = len as u64;
+        let before = send.state_name();
         let used = send.on_sent(segment, len, fin);
+        let state = send.state_name();
+        if before != state {
+            let half = HalfStream::Sending;
+            packet.observe(|| Event::StreamState { id, half, state });
+        }
         let held_back = is_held_back(send);
         let demand = send.demand(credit > used);
         self.credit.used += used;
@@ -379,6 +416,8 @@ impl StreamSet {
         };
         send.on_reset_acked(at);
         if send.is_terminal() {
+            let (half, state) = (HalfStream::Sending, send.state_name());
+            self.journal.note(|| Note::State { id, half, state });
             self.refresh(id);
             self.free_if_over(id);
         }

@@ -94,6 +94,19 @@ impl RecvHalf {
         self.state
     }
 
+    /// The state's name in events.
+    pub(super) fn state_name(&self) -> &'static str {
+        match self.state {
+            RecvState::Recv => "receive",
+            RecvState::SizeKnown => "size_known",
+            RecvState::DataRecvd => "data_received",
+            RecvState::ResetRecvd => "reset_received",
+            RecvState::DataRead => "data_read",
+            RecvState::ResetRead => "reset_read",
+            RecvState::Discarded => "closed",
+        }
+    }
+
     pub(super) fn is_terminal(&self) -> bool {
         matches!(
             self.state,

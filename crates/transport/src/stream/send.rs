@@ -101,6 +101,18 @@ impl SendHalf {
         self.state
     }
 
+    /// The state's name in events.
+    pub(super) fn state_name(&self) -> &'static str {
+        match self.state {
+            SendState::Ready => "ready",
+            SendState::Send => "send",
+            SendState::DataSent => "data_sent",
+            SendState::ResetSent => "reset_sent",
+            SendState::DataRecvd => "data_received",
+            SendState::ResetRecvd => "reset_received",
+        }
+    }
+
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.state, SendState::DataRecvd | SendState::ResetRecvd)
     }

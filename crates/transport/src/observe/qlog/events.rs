@@ -11,7 +11,7 @@ use super::{
     },
 };
 use crate::{
-    observe::{Event, FlowScope, RecoveryMetrics, TimerKind},
+    observe::{DropReason, Event, FlowScope, RecoveryMetrics, TimerKind},
     time::Instant,
     tls::Level,
     units::{Ecn, FourTuple, PathId, Side},
@@ -191,13 +191,13 @@ fn connection(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             endpoint(d, "local", four_tuple.local, Some(local_cid));
             endpoint(d, "remote", four_tuple.remote, Some(remote_cid));
         }),
-        Event::ConnectionClosed { error } => w.write(|d| closed(d, error)),
+        Event::ConnectionClosed { error, application } => {
+            w.write(|d| closed(d, error, application));
+        }
         Event::ConnectionState { old, new } => w.write(|d| {
             d.key("old").str(old.name());
             d.key("new").str(new.name());
         }),
-        Event::HandshakeComplete => w.write(|d| d.key("new").str("handshake_complete")),
-        Event::HandshakeConfirmed => w.write(|d| d.key("new").str("handshake_confirmed")),
         Event::ConnectionIdUpdated {
             owner,
             path,
@@ -258,10 +258,11 @@ fn packets(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
             d.key("raw")
                 .object(|raw| raw.key("length").u64(bytes as u64));
         }),
-        Event::PacketDropped { reason } => w.write(|d| {
-            d.key("trigger").str("general");
-            d.key("details")
-                .object(|details| details.key("reason").str(reason));
+        Event::PacketDropped { reason, details } => w.write(|d| {
+            d.key("trigger").str(drop_trigger(reason));
+            d.key("details").object(|object| {
+                object.key("reason").str(details);
+            });
         }),
         Event::PacketBuffered { bytes } => w.write(|d| {
             d.key("raw")
@@ -381,6 +382,27 @@ fn streams_and_keys(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
     true
 }
 
+/// The schema's word for why a packet was dropped.
+fn drop_trigger(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::DecryptionFailure => "decryption_failure",
+        DropReason::KeyUnavailable => "key_unavailable",
+        DropReason::Duplicate => "duplicate",
+        DropReason::UnknownConnectionId => "connection_unknown",
+        DropReason::UnsupportedVersion => "unsupported",
+        DropReason::Malformed
+        | DropReason::UnexpectedPacket
+        | DropReason::TooSmall
+        | DropReason::BadConnectionId
+        | DropReason::Violation => "invalid",
+        DropReason::UnexpectedAddress
+        | DropReason::Overload
+        | DropReason::NotListening
+        | DropReason::Closing => "rejected",
+        DropReason::General => "general",
+    }
+}
+
 /// One record per direction.
 fn keys(w: &mut RecordWriter<'_>, level: Level, phase: Option<u64>, trigger: &str) {
     let names: &[&str] = match level {
@@ -409,9 +431,9 @@ fn paths(w: &mut RecordWriter<'_>, event: &Event<'_>) -> bool {
                 tuple(d, four_tuple);
             }
         }),
-        Event::PathMigrated { path, to, .. } => migration(w, path, to, "migration_complete"),
-        Event::PathValidated { path, to } => migration(w, path, to, "probing_successful"),
-        Event::PathValidationFailed { path, to } => migration(w, path, to, "probing_abandoned"),
+        Event::PathMigrated { path, to, .. } => migration(w, path, to, "migration_started"),
+        Event::PathValidated { path, to } => migration(w, path, to, "migration_complete"),
+        Event::PathValidationFailed { path, to } => migration(w, path, to, "migration_abandoned"),
         Event::MtuUpdated {
             path,
             old,
@@ -498,6 +520,12 @@ fn metrics_fields(d: &mut Json<'_>, metrics: &RecoveryMetrics) {
     }
     d.key("packet_threshold")
         .u64(u64::from(metrics.packet_threshold));
+    if let Some(delay) = metrics.one_way_delay {
+        d.key("one_way_delay").millis(nanos(delay));
+    }
+    if let Some(variation) = metrics.one_way_delay_variation {
+        d.key("one_way_delay_variation").millis(nanos(variation));
+    }
 }
 
 fn timer_record(
@@ -561,16 +589,6 @@ fn own_events(w: &mut RecordWriter<'_>, event: &Event<'_>) {
                 d.key("limit").u64(limit);
             });
         }
-        Event::PathAbandoned {
-            path,
-            code,
-            by_peer,
-        } => w.own(path, |d| {
-            d.key("path_id").u64(u64::from(path.0));
-            d.key("error_code").u64(code.0);
-            d.key("initiator")
-                .str(if by_peer { "remote" } else { "local" });
-        }),
         Event::PolicyDecision {
             policy,
             name,

@@ -10,8 +10,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    error::{Code, ConnectionError, TransportError},
-    observe::{Abuse, DropReason, FlowScope, HalfStream, PacketKind, RecoveryMetrics, TimerKind},
+    error::{ConnectionError, TransportError},
+    observe::{
+        Abuse, ConnectionState, DropReason, FlowScope, HalfStream, PacketKind, RecoveryMetrics,
+        TimerKind,
+    },
     recovery::LossTrigger,
     space::SpaceKind,
     tls::Level,
@@ -96,6 +99,13 @@ fn received(number: u64, path: PathId) -> Event<'static> {
     }
 }
 
+fn confirmed() -> Event<'static> {
+    Event::ConnectionState {
+        old: ConnectionState::HandshakeComplete,
+        new: ConnectionState::HandshakeConfirmed,
+    }
+}
+
 #[test]
 fn the_header_names_schema_and_format() {
     let records = trace(&[]);
@@ -168,7 +178,7 @@ fn a_received_packet_holds_the_frames_that_follow_and_comes_before_their_effects
     let records = trace(&[
         received(3, PathId(2)),
         Event::FrameReceived(&crypto),
-        Event::HandshakeComplete,
+        confirmed(),
         Event::FrameReceived(&Frame::HandshakeDone),
         received(4, PathId::ZERO),
     ]);
@@ -412,7 +422,10 @@ fn every_event_makes_a_record_of_its_name() {
             kind: PacketKind::VersionNegotiation,
             bytes: 50,
         },
-        Event::PacketDropped { reason: "no keys" },
+        Event::PacketDropped {
+            reason: DropReason::KeyUnavailable,
+            details: "no keys",
+        },
         Event::PacketBuffered { bytes: 5 },
         Event::PacketLost {
             kind,
@@ -466,11 +479,6 @@ fn every_event_makes_a_record_of_its_name() {
             path,
             to: four_tuple,
         },
-        Event::PathAbandoned {
-            path: PathId(1),
-            code: Code(0x3e76),
-            by_peer: true,
-        },
         Event::MtuUpdated {
             path,
             old: 1200,
@@ -502,7 +510,10 @@ fn every_event_makes_a_record_of_its_name() {
         Event::Abuse {
             kind: Abuse::OptimisticAck,
         },
-        Event::ConnectionClosed { error: &closed },
+        Event::ConnectionClosed {
+            error: &closed,
+            application: None,
+        },
     ];
     let records = trace(&events);
     assert_eq!(records.len(), events.len() + 1);
@@ -593,7 +604,7 @@ fn memory_is_bounded_whatever_never_completes() {
     let open = sink.open.as_ref().unwrap().frames.len();
     assert!(sink.sent_frames.len() + open < 2 * MAX_FRAME_BYTES + 1000);
     for _ in 0..10_000 {
-        sink.on_event(START, &Event::HandshakeConfirmed);
+        sink.on_event(START, &confirmed());
     }
     assert!(sink.after_open.len() + sink.batch.len() < 2 * BATCH_BYTES);
     drop(sink);
@@ -604,7 +615,33 @@ fn memory_is_bounded_whatever_never_completes() {
 fn time_before_the_start_counts_as_the_start() {
     let out = Shared::default();
     let mut sink = QlogSink::new(Box::new(out.clone()), &info(Side::Client));
-    sink.on_event(Instant::ZERO, &Event::HandshakeConfirmed);
+    sink.on_event(Instant::ZERO, &confirmed());
     drop(sink);
     assert_eq!(out.records()[1]["time"], 0.0);
+}
+
+#[test]
+fn closes_name_their_code_and_drops_their_trigger() {
+    let records = trace(&[
+        Event::ConnectionClosed {
+            error: &ConnectionError::LocallyClosed,
+            application: Some((7, b"enough")),
+        },
+        Event::PacketDropped {
+            reason: DropReason::DecryptionFailure,
+            details: "not authentic",
+        },
+        Event::PathMigrated {
+            path: PathId::ZERO,
+            from: four_tuple(),
+            to: four_tuple(),
+        },
+    ]);
+    let closed = &records[1]["data"];
+    assert_eq!(closed["initiator"], "local");
+    assert_eq!(closed["error_code"], 7);
+    assert_eq!(closed["reason"], "enough");
+    assert_eq!(records[2]["data"]["trigger"], "decryption_failure");
+    assert_eq!(records[2]["data"]["details"]["reason"], "not authentic");
+    assert_eq!(records[3]["data"]["new"], "migration_started");
 }

@@ -66,7 +66,11 @@ pub(super) fn error_name(code: Code) -> Cow<'static, str> {
     }
 }
 
-pub(super) fn closed(d: &mut Json<'_>, error: &ConnectionError) {
+pub(super) fn closed(d: &mut Json<'_>, error: &ConnectionError, application: Option<(u64, &[u8])>) {
+    if let Some((code, reason)) = application {
+        closed_by_application(d, "local", code, reason);
+        return;
+    }
     let transport = |d: &mut Json<'_>, initiator: &str, error: &TransportError| {
         d.key("initiator").str(initiator);
         let name = error_name(error.code);
@@ -81,11 +85,7 @@ pub(super) fn closed(d: &mut Json<'_>, error: &ConnectionError) {
         ConnectionError::Transport(error) => transport(d, "local", error),
         ConnectionError::PeerTransport(error) => transport(d, "remote", error),
         ConnectionError::PeerApplication { code, reason } => {
-            d.key("initiator").str("remote");
-            d.key("application_error").str("unknown");
-            d.key("error_code").u64(*code);
-            d.key("reason").str(&String::from_utf8_lossy(reason));
-            d.key("trigger").str("application");
+            closed_by_application(d, "remote", *code, reason);
         }
         other => {
             let trigger = match other {
@@ -100,6 +100,14 @@ pub(super) fn closed(d: &mut Json<'_>, error: &ConnectionError) {
             d.key("trigger").str(trigger);
         }
     }
+}
+
+fn closed_by_application(d: &mut Json<'_>, initiator: &str, code: u64, reason: &[u8]) {
+    d.key("initiator").str(initiator);
+    d.key("application_error").str("unknown");
+    d.key("error_code").u64(code);
+    d.key("reason").str(&String::from_utf8_lossy(reason));
+    d.key("trigger").str("application");
 }
 
 pub(super) fn versions(d: &mut Json<'_>, key: &str, list: &[Version]) {
@@ -173,6 +181,7 @@ pub(super) fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &Transpor
                     address(a, v6.into());
                 }
                 a.key("connection_id").hex(preferred.cid.as_slice());
+                a.key("stateless_reset_token").hex(&preferred.token.0);
             });
         }
     }
