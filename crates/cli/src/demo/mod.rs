@@ -47,7 +47,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// What to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file to move [default: the first 4 MB of this program]
+    /// The file to move, at most 256 MB [default: the first 4 MB of this program]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
