@@ -5,6 +5,7 @@
 //! Does not own: TLS settings (`tls/`), policy implementations.
 //! Called by: everything, read-only, behind an `Arc`.
 
+pub(crate) mod fixed;
 mod profile;
 
 use std::{sync::Arc, time::Duration};

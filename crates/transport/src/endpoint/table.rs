@@ -4,19 +4,10 @@ use std::{collections::VecDeque, net::SocketAddr};
 
 use super::{ConnectionHandle, routes::Routes};
 use crate::{
+    config::fixed,
     units::PathId,
     wire::{ConnectionId, ResetToken},
 };
-
-/// Connection IDs a connection may hold at once, over all paths; 64 bytes each.
-pub(super) const MAX_IDS_PER_CONNECTION: usize = 512;
-/// Retired IDs that still lead to their connection, so that packets overtaken by their
-/// retirement are not answered by a stateless reset.
-const RETIRED_KEPT: usize = 4;
-/// Addresses of one peer: where the connection began, and two preferred ones.
-const MAX_ADDRESSES: usize = 3;
-/// Reset tokens of the peer kept per connection; the oldest make room.
-const RESET_TOKENS_KEPT: usize = 8;
 
 /// One connection's routes.
 #[derive(Debug, Default)]
@@ -60,7 +51,7 @@ impl Entry {
 
     /// How many more IDs it may be given.
     pub(super) fn free_ids(&self) -> usize {
-        MAX_IDS_PER_CONNECTION.saturating_sub(self.ids.len())
+        fixed::CONNECTION_IDS.saturating_sub(self.ids.len())
     }
 
     /// The ID of this name, if it was issued and not retired.
@@ -90,7 +81,7 @@ impl Entry {
             return;
         };
         self.retired.push_back(self.ids.swap_remove(place).cid);
-        if self.retired.len() > RETIRED_KEPT
+        if self.retired.len() > fixed::RETIRED_IDS_KEPT
             && let Some(oldest) = self.retired.pop_front()
         {
             routes.remove_issued(&oldest);
@@ -111,7 +102,7 @@ impl Entry {
         {
             return;
         }
-        if self.resets.len() >= RESET_TOKENS_KEPT
+        if self.resets.len() >= fixed::RESET_TOKENS_KEPT
             && let Some((address, oldest)) = self.resets.pop_front()
         {
             routes.remove_reset(address, &oldest, handle);
@@ -127,7 +118,7 @@ impl Entry {
         handle: ConnectionHandle,
         routes: &mut Routes,
     ) -> bool {
-        let room = self.addresses.len() < MAX_ADDRESSES;
+        let room = self.addresses.len() < fixed::PEER_ADDRESSES;
         let added = room && routes.insert_address(remote, handle);
         if added {
             self.addresses.push(remote);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::replay::ReplayFilter;
-use crate::{rng::Rng, time::Instant};
+use crate::{config::fixed, rng::Rng, time::Instant};
 
 /// Which NEW_TOKEN tokens were used. Share one between all endpoints that share a token key: else a
 /// token counts once at each of them, and its holder chooses the endpoint by the connection ID it
@@ -17,13 +17,10 @@ use crate::{rng::Rng, time::Instant};
 #[derive(Debug)]
 pub struct UsedTokens(Mutex<ReplayFilter>);
 
-/// Tokens remembered as used, per generation of the filter.
-const REMEMBERED_TOKENS: usize = 14_000;
-
 impl UsedTokens {
     /// Remembers nothing yet.
     pub fn new(rng: &mut Rng) -> Self {
-        Self(Mutex::new(ReplayFilter::new(REMEMBERED_TOKENS, rng)))
+        Self(Mutex::new(ReplayFilter::new(fixed::USED_TOKENS, rng)))
     }
 
     /// Whether this is the token's first use; from now on it is used.
@@ -40,14 +37,11 @@ pub(super) type TokenName = (Instant, u64);
 ///
 /// An endpoint has its own: the connection ID that such a token is bound to leads there. While the
 /// connection lives, that ID leads to it; this is for the time after. A client that opens more than
-/// [`Self::REMEMBERED`] connections within the life of a token may use its oldest ones again.
+/// [`fixed::USED_RETRY_TOKENS`] connections within the life of a token may use its oldest ones again.
 #[derive(Debug, Default)]
 pub(super) struct AnsweredRetries(BTreeSet<TokenName>);
 
 impl AnsweredRetries {
-    /// About 30 bytes each.
-    const REMEMBERED: usize = 4_096;
-
     pub(super) fn contains(&self, token: &TokenName) -> bool {
         self.0.contains(token)
     }
@@ -56,7 +50,7 @@ impl AnsweredRetries {
     pub(super) fn insert(&mut self, token: TokenName, lifetime: Duration) {
         let (issued, _) = token;
         let expired = |(oldest, _): &TokenName| issued.saturating_since(*oldest) > lifetime;
-        while self.0.len() >= Self::REMEMBERED || self.0.first().is_some_and(expired) {
+        while self.0.len() >= fixed::USED_RETRY_TOKENS || self.0.first().is_some_and(expired) {
             self.0.pop_first();
         }
         self.0.insert(token);

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
+    config::fixed,
     error::TransportError,
     wire::{ConnectionId, NewConnectionId, ResetToken},
 };
@@ -168,11 +169,6 @@ pub struct RemoteCid {
     /// The peer's stateless reset token for it, when known.
     pub token: Option<ResetToken>,
 }
-
-/// Retirements waiting to be announced above which IDs are not changed at will.
-const MAX_QUEUED_BY_ROTATION: usize = 64;
-/// Retired sequence numbers remembered one by one; lower ones count as retired altogether.
-const REMEMBERED_RETIRED: usize = 32;
 
 /// The connection IDs the peer issued for a path and we have not retired.
 #[derive(Debug)]
@@ -340,7 +336,7 @@ impl RemoteCids {
         self.to_retire.push_back(sequence);
         let index = self.retired.partition_point(|old| *old < sequence);
         self.retired.insert(index, sequence);
-        if self.retired.len() > REMEMBERED_RETIRED
+        if self.retired.len() > fixed::RETIRED_SEQUENCES
             && let Some(lowest) = self.retired.pop_front()
         {
             self.retired_below = self.retired_below.max(lowest + 1);
@@ -348,7 +344,7 @@ impl RemoteCids {
     }
 
     fn may_rotate(&self) -> bool {
-        self.to_retire.len() < MAX_QUEUED_BY_ROTATION
+        self.to_retire.len() < fixed::RETIREMENTS_AT_WILL
     }
 
     /// Switches to the next spare ID; the one in use stays with the address left behind if `keep`,

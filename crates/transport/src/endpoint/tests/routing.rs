@@ -4,11 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::kit::*;
 use crate::{
-    config::{ClientConfig, EndpointConfig},
+    config::{ClientConfig, EndpointConfig, fixed},
     connection::ConnectionEvent,
     endpoint::{
         AcceptError, ConnectError, ConnectionHandle, DatagramEvent, Endpoint, EndpointEvent,
-        table::MAX_IDS_PER_CONNECTION,
     },
     observe::DropReason,
     path::IssuedConnectionId,
@@ -239,7 +238,7 @@ fn ids_are_limited_and_never_given_twice() {
     let mut server = Server::new();
     let (handle, _) = accepted(&mut server, 1);
     let ids = issue(&mut server, handle, 0, 1, u64::MAX);
-    assert_eq!(ids.len(), MAX_IDS_PER_CONNECTION - 1);
+    assert_eq!(ids.len(), fixed::CONNECTION_IDS - 1);
     let distinct: std::collections::BTreeSet<_> = ids.iter().map(|id| id.cid).collect();
     assert_eq!(distinct.len(), ids.len());
     assert!(issue(&mut server, handle, 1, 0, 5).is_empty());
