@@ -137,7 +137,7 @@ fn connection_migration() {
         drop(free);
         let (listen, preferred) = (format!("[::]:{port}"), format!("{to}:{port}"));
         let more = ["--also-listen", &listen, "--preferred", &preferred];
-        let qlog = play_between("connectionmigration", from, &more, &files(2, 500_000));
+        let qlog = play_between("connectionmigration", from, &more, &files(2, 5_000_000));
         assert!(
             qlog.contains("migration_complete") && qlog.contains(&port.to_string()),
             "from {from} to {to}"

@@ -4,7 +4,10 @@
 //! Does not own: part files ([`super::part`]), reaching the server.
 
 use bytes::{Buf, Bytes};
-use h3::client::SendRequest;
+use h3::{
+    client::SendRequest,
+    error::{Code, StreamError},
+};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use indicatif::ProgressBar;
 use tautline::{Connection, ReadError, RecvStream};
@@ -110,10 +113,13 @@ impl Origin {
             let request = request(&target, resume.as_ref())?;
             let sent = http.send_request(request).await;
             let mut stream = sent.map_err(|error| broken(&self.quic, &error))?;
-            stream
-                .finish()
-                .await
-                .map_err(|error| broken(&self.quic, &error))?;
+            match stream.finish().await {
+                Ok(()) => {}
+                // The server has answered before it heard that there is nothing more to the
+                // request, which is no reason to leave its answer. RFC 9114 s4.1.
+                Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
+                Err(error) => return Err(broken(&self.quic, &error)),
+            }
             let response = stream
                 .recv_response()
                 .await
@@ -174,7 +180,7 @@ impl Origin {
     /// Says goodbye.
     pub(crate) fn close(&self) {
         let code = if self.http.is_some() {
-            h3::error::Code::H3_NO_ERROR.value()
+            Code::H3_NO_ERROR.value()
         } else {
             0
         };

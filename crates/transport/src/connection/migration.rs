@@ -257,6 +257,9 @@ impl Connection {
             .push(Event::Path(PathEvent::Validated { path: id, to }));
         self.observer
             .emit(now, || observe::Event::PathMigrated { path: id, from, to });
+        // Its answer is why we moved.
+        self.observer
+            .emit(now, || observe::Event::PathValidated { path: id, to });
     }
 
     /// A client moves to the address the server prefers, once it answers there. RFC 9000 s9.6.
