@@ -34,7 +34,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The bound per idle connection and side is 25 KB; both sides live in this process.
+/// The bound per idle connection and side is 25 KB; both sides live in this process.
 const IDLE_BYTES_BOTH_SIDES: usize = 2 * 25_000;
 
 fn live() -> usize {
