@@ -17,7 +17,7 @@ use crate::{
 
 /// The runner's name of the server with both kinds of addresses.
 const DUAL_STACK_HOST: &str = "server46";
-/// And this many files open.
+/// Files open at once.
 const MAX_OPEN_FILES: usize = 1_000;
 const MAX_CONNECTIONS: usize = 1_000;
 /// Closing connections get this long to say goodbye.
