@@ -231,9 +231,13 @@ impl ConnState {
         self.error.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes what the transport wants to tell, and collects who must hear of it.
-    pub(crate) fn absorb_events(&mut self, woken: &mut Vec<Waker>) {
-        while let Some(event) = self.quic.poll_event() {
+    /// Takes what the transport wants to tell, and collects who must hear of it, until `limit` tasks
+    /// must. True when that was all.
+    pub(crate) fn absorb_events(&mut self, woken: &mut Vec<Waker>, limit: usize) -> bool {
+        while woken.len() < limit {
+            let Some(event) = self.quic.poll_event() else {
+                return true;
+            };
             match event {
                 Event::Connected => {
                     self.connected = true;
@@ -253,6 +257,7 @@ impl ConnState {
                 _ => {}
             }
         }
+        false
     }
 
     /// A server gave us a token for the next time. RFC 9000 s8.1.3.

@@ -43,6 +43,9 @@ const CONNECTIONS_PER_ROUND: usize = 256;
 const ROUNDS_PER_TURN: usize = 8;
 /// Unreachable reports heeded in one round; each may look at every connection.
 const UNREACHABLE_PER_ROUND: usize = 4;
+/// Tasks woken at once when little comes in; the rest hear of it after these have sent. With many
+/// small requests at once, both ends then work at the same time instead of in turns.
+const TASKS_PER_TURN: usize = 32;
 /// Largest batch; no larger than one UDP payload may be.
 const BATCH_BYTES: usize = 65_507;
 /// A socket that only fails is asked again this often.
@@ -360,7 +363,7 @@ impl Driver {
                 self.yielded.push(conn);
                 continue;
             }
-            let sent = self.run_connection(cx, &conn);
+            let sent = self.run_connection(cx, &conn, receiving);
             if self.io.unsent.is_some() {
                 return Step::Idle;
             }
@@ -385,7 +388,7 @@ impl Driver {
         if std::mem::take(&mut state.yielded) || !state.connected {
             return false;
         }
-        state.absorb_events(&mut self.woken);
+        state.absorb_events(&mut self.woken, TASKS_PER_TURN);
         state.yielded = !self.woken.is_empty();
         drop(state);
         let yields = !self.woken.is_empty();
@@ -394,7 +397,12 @@ impl Driver {
     }
 
     /// Timeouts, sending, events. Returns how many batches it sent.
-    fn run_connection(&mut self, cx: &mut Context<'_>, conn: &Arc<ConnShared>) -> usize {
+    fn run_connection(
+        &mut self,
+        cx: &mut Context<'_>,
+        conn: &Arc<ConnShared>,
+        receiving: Step,
+    ) -> usize {
         // Before looking, so that what happens meanwhile queues it again.
         conn.queued.store(false, Ordering::Release);
         let mut sent = 0;
@@ -426,10 +434,19 @@ impl Driver {
             }
             count_sent(&self.shard, &transmit);
         }
-        state.absorb_events(&mut self.woken);
+        let limit = match receiving {
+            // Batches as large as they come are cheapest.
+            Step::More => usize::MAX,
+            Step::Idle => TASKS_PER_TURN,
+        };
+        let heard = state.absorb_events(&mut self.woken, limit);
+        // The next turn sends what these tasks say before it wakes more.
+        state.yielded = !heard;
         state.keep_token();
         let drained = self.answer_endpoint_events(conn, &mut state);
         let deadline = if drained {
+            // There is no next turn.
+            state.absorb_events(&mut self.woken, usize::MAX);
             None
         } else {
             state.quic.poll_timeout()
@@ -439,7 +456,7 @@ impl Driver {
         self.wake_tasks();
         if drained {
             self.forget(conn.handle);
-        } else if sent == SEND_BATCHES_PER_CONNECTION || self.io.unsent.is_some() {
+        } else if !heard || sent == SEND_BATCHES_PER_CONNECTION || self.io.unsent.is_some() {
             enqueue(&mut self.ready, conn);
         }
         if self.io.heard_icmp() {
