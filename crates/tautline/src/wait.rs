@@ -3,17 +3,18 @@
 //! Owns: [`WakerSet`], whose entries belong to the futures that wait and vanish with them, so
 //! that dropping a future (a lost `select!` branch) leaves nothing behind.
 
-use std::{
-    collections::BTreeMap,
-    task::{Context, Waker},
-};
+use std::task::{Context, Waker};
 
-/// Wakers of the futures that wait for one kind of event. Empty, it owns no memory.
+/// Wakers of the futures that wait for one kind of event. Never used, it owns no memory.
 #[derive(Debug, Default)]
 pub(crate) struct WakerSet {
-    waiting: BTreeMap<u64, Waker>,
+    /// In the order of their places.
+    waiting: Vec<(u64, Waker)>,
     next: u64,
 }
+
+/// An empty set of up to this many places stays as it is; a larger one gives its memory back.
+const SMALL: usize = 4;
 
 /// A future's place in a [`WakerSet`]; never given to another future.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,21 +27,37 @@ impl WakerSet {
             self.next += 1;
             Place(self.next)
         });
-        self.waiting
-            .entry(key)
-            .and_modify(|waker| waker.clone_from(cx.waker()))
-            .or_insert_with(|| cx.waker().clone());
+        match self.find(key) {
+            Ok(at) => {
+                if let Some((_, waker)) = self.waiting.get_mut(at) {
+                    waker.clone_from(cx.waker());
+                }
+            }
+            Err(at) => self.waiting.insert(at, (key, cx.waker().clone())),
+        }
     }
 
     /// Forgets a future.
     pub(crate) fn remove(&mut self, place: Place) {
-        self.waiting.remove(&place.0);
+        if let Ok(at) = self.find(place.0) {
+            self.waiting.remove(at);
+        }
     }
 
     /// Moves every waiting waker to `out`.
     pub(crate) fn take_all(&mut self, out: &mut Vec<Waker>) {
-        if !self.waiting.is_empty() {
-            out.extend(std::mem::take(&mut self.waiting).into_values());
+        out.extend(self.waiting.drain(..).map(|(_, waker)| waker));
+        if self.waiting.capacity() > SMALL {
+            self.waiting = Vec::new();
+        }
+    }
+
+    fn find(&self, key: u64) -> Result<usize, usize> {
+        // The newest is asked for most.
+        match self.waiting.last() {
+            Some((last, _)) if *last < key => Err(self.waiting.len()),
+            Some((last, _)) if *last == key => Ok(self.waiting.len() - 1),
+            _ => self.waiting.binary_search_by_key(&key, |(key, _)| *key),
         }
     }
 }

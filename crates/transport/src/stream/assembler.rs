@@ -10,7 +10,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::block::{BLOCK, Block};
+use super::{
+    block::{BLOCK, Block},
+    short_deque::ShortDeque,
+};
 
 /// A message up to this size gets memory of its own instead of a block.
 const SHORT_MESSAGE_BYTES: usize = 512;
@@ -25,7 +28,7 @@ pub(crate) struct Assembler {
     /// Bytes arrived and not handed out.
     buffered: u64,
     /// Slices of receive buffers, by offset. In ordered mode all below `contiguous`, ascending.
-    borrowed: VecDeque<(u64, Bytes)>,
+    borrowed: ShortDeque<(u64, Bytes)>,
     /// The first of them is a copy of our own, which pins nothing.
     owns_first: bool,
     /// Blocks from number `first` on.
@@ -127,10 +130,6 @@ impl Assembler {
                 self.count(offset, end)
             };
             self.buffered += data.len() as u64 - known;
-            if self.borrowed.capacity() == 0 {
-                // A small message is all that most streams carry.
-                self.borrowed.reserve_exact(1);
-            }
             self.borrowed.push_back((offset, data));
         } else {
             self.buffered += self.copy(offset, &data);
@@ -242,7 +241,7 @@ impl Assembler {
         self.owns_first &= !self.borrowed.is_empty();
         if self.is_unordered() {
             // Slices have no order there.
-            for (offset, data) in &mut self.borrowed {
+            for (offset, data) in self.borrowed.iter_mut() {
                 data.truncate(usize::try_from(end.saturating_sub(*offset)).unwrap_or(usize::MAX));
             }
             self.borrowed.retain(|(_, data)| !data.is_empty());
@@ -354,7 +353,7 @@ impl Assembler {
             let within = |offset: u64| offset.saturating_sub(base).min(BLOCK as u64) as usize;
             let mut pending = block.received.clone();
             pending.clear(0, within(self.delivered));
-            for (offset, data) in slices {
+            for (offset, data) in slices.iter() {
                 pending.clear(within(*offset), within(offset + data.len() as u64));
             }
             if !pending.is_empty() {

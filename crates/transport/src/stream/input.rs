@@ -256,7 +256,8 @@ impl StreamSet {
             return Err(TransportError::flow_control("stream data beyond MAX_DATA"));
         }
         self.received += fresh;
-        if recv.window.tune(now, rtt) {
+        let tuned = recv.window.tune(now, rtt);
+        if tuned {
             // One stream must be able to use its window.
             self.window.raise_window(
                 recv.window
@@ -286,10 +287,17 @@ impl StreamSet {
             let half = HalfStream::Receiving;
             self.journal.note(|| Note::State { id, half, state });
         }
+        // Otherwise no credit is due before somebody reads.
+        let settles = tuned || recv.is_given_up();
+        let borrowed = recv.assembler().borrowed();
+        self.borrowed = (self.borrowed + borrowed).saturating_sub(stream.borrowed);
+        stream.borrowed = borrowed;
         if readable && !stream.readable_queued {
             self.emit(StreamEvent::Readable(id));
         }
-        self.settle_receiving(id);
+        if settles {
+            self.settle_receiving(id);
+        }
         Ok(())
     }
 

@@ -32,6 +32,7 @@ pub mod sched;
 mod send;
 mod send_buffer;
 mod sharing;
+mod short_deque;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -123,6 +123,11 @@ impl RecvHalf {
         self.state == RecvState::Recv && self.stopped.is_none()
     }
 
+    /// Whether either side gave it up, so that bytes count as consumed that nobody reads.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.stopped.is_some() || self.reset.is_some()
+    }
+
     /// The code of a STOP_SENDING that still makes sense.
     pub(super) fn stop_to_send(&self) -> Option<u64> {
         self.stopped.filter(|_| self.state == RecvState::Recv)

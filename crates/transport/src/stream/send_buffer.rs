@@ -4,11 +4,11 @@
 //! Acknowledged and lost ranges are sets with O(log n) operations; in the common case (in-order
 //! acknowledgement, no loss) both stay empty. The acknowledged prefix is released at once.
 
-use std::{collections::VecDeque, ops::Range};
+use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::range_set::RangeSet;
+use super::{range_set::RangeSet, short_deque::ShortDeque};
 
 /// Blocks for copied writes grow from the smaller to the larger of these.
 const BLOCK_BYTES: Range<usize> = 512..65_536;
@@ -45,7 +45,7 @@ impl Chunk {
 /// See the module's words. Offsets: `base <= unsent <= end`.
 #[derive(Debug, Default)]
 pub(crate) struct SendBuffer {
-    chunks: VecDeque<Chunk>,
+    chunks: ShortDeque<Chunk>,
     /// Index in `chunks` at which the search for `unsent` starts.
     cursor: usize,
     base: u64,
@@ -114,10 +114,6 @@ impl SendBuffer {
             let (now, rest) = data.split_at(data.len().min(capacity));
             let mut block = Vec::with_capacity(capacity);
             block.extend_from_slice(now);
-            if self.chunks.capacity() == 0 {
-                // A small message is all that most streams carry.
-                self.chunks.reserve_exact(1);
-            }
             self.chunks.push_back(Chunk {
                 offset: self.end,
                 data: Data::Copied(block),
@@ -263,7 +259,7 @@ impl SendBuffer {
         if self.chunks.is_empty() {
             self.block_bytes = 0;
             if self.chunks.capacity() > 16 {
-                self.chunks = VecDeque::new();
+                self.chunks = ShortDeque::default();
             }
         }
     }

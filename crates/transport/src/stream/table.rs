@@ -91,7 +91,7 @@ pub(super) struct Table {
 }
 
 /// Streams of which the memory is kept.
-const SPARE: usize = 32;
+const SPARE: usize = 64;
 
 impl Table {
     pub(super) fn len(&self) -> usize {

@@ -7,6 +7,7 @@
 //! Spec: RFC 9218 for `priority` (urgency 0..=7, incremental).
 //! To add a variant: one file here and one line in `registry.rs`.
 
+mod ascending;
 mod fifo;
 mod priority;
 pub mod registry;

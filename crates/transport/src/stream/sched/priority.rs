@@ -1,8 +1,6 @@
 //! Extensible priorities. RFC 9218.
 
-use std::collections::BTreeSet;
-
-use super::{Priority, StreamScheduler, TURN_BYTES, ring::Ring};
+use super::{Priority, StreamScheduler, TURN_BYTES, ascending::Ascending, ring::Ring};
 use crate::units::StreamId;
 
 const URGENCIES: usize = 8;
@@ -26,7 +24,7 @@ pub(super) struct ByPriority {
 
 #[derive(Debug, Default)]
 struct Level {
-    in_order: BTreeSet<StreamId>,
+    in_order: Ascending,
     ring: Ring,
 }
 
@@ -43,7 +41,7 @@ impl Level {
     }
 
     fn remove(&mut self, id: StreamId) -> bool {
-        if self.in_order.remove(&id) {
+        if self.in_order.remove(id) {
             if self.in_order.is_empty() {
                 self.ring.remove(IN_ORDER);
             }
@@ -54,7 +52,7 @@ impl Level {
 
     fn next(&self) -> Option<StreamId> {
         match self.ring.front()? {
-            IN_ORDER => self.in_order.first().copied(),
+            IN_ORDER => self.in_order.first(),
             id => Some(id),
         }
     }

@@ -35,7 +35,7 @@ fn bytes_are_kept_uncopied() {
     let bytes = Bytes::from(data(0..5000));
     let address = bytes.as_ptr();
     buffer.write_bytes(bytes);
-    assert_eq!(buffer.chunks[0].bytes().as_ptr(), address);
+    assert_eq!(buffer.chunks.front().unwrap().bytes().as_ptr(), address);
     // Short ones go into a block.
     buffer.write_bytes(Bytes::from(data(5000..5010)));
     buffer.write_bytes(Bytes::from(data(5010..5020)));
