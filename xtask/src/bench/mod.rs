@@ -10,6 +10,7 @@ mod memory;
 mod pacing;
 mod program;
 mod report;
+mod sim;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -59,11 +60,17 @@ enum What {
     Pacing,
     /// Instructions per packet and where they go.
     Callgrind,
-    /// Everything.
+    /// Our congestion controllers beside quinn-proto's and noq-proto's in the simulator; writes
+    /// docs/sim-comparison.md and fails when a bar does. Takes an hour or two.
+    Sim,
+    /// Everything but the simulator.
     All,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.what == What::Sim {
+        return sim::run_comparison(options.dry);
+    }
     let wanted = |what| options.what == what || options.what == What::All;
     let loads: Vec<_> = compare::LOADS
         .iter()
