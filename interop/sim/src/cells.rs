@@ -69,6 +69,15 @@ impl Cell {
         LinkConfig::symmetric(direction)
     }
 
+    /// How it is printed.
+    pub fn name(self) -> String {
+        let percent = self.loss * 100.0;
+        format!(
+            "{} Mb/s, {} ms, {percent} % loss, queue {} BDP",
+            self.rate, self.rtt, self.queue
+        )
+    }
+
     /// Half a minute, at least a hundred round trips.
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.rtt * 100).max(Duration::from_secs(30))
@@ -89,18 +98,5 @@ impl std::str::FromStr for Cell {
             percent.parse()?,
             queue.parse()?,
         ))
-    }
-}
-
-impl std::fmt::Display for Cell {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{:>3} Mb/s {:>3} ms {:>4} % {:>3} BDP",
-            self.rate,
-            self.rtt,
-            self.loss * 100.0,
-            self.queue
-        )
     }
 }

@@ -15,6 +15,7 @@ mod scene;
 
 use std::{
     collections::VecDeque,
+    path::PathBuf,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -36,7 +37,7 @@ interop-sim [cells] [bbr3] [options]
   bbr3          bbr3 beside noq-proto's on geo, 180 s, 0, 0.1 and 1 % loss
   trace         one run of ours with default windows, step by step: --cell, --cc, --first,
                 --step MS, --seconds S, --size BYTES
-  --seeds N     seeds per lossy cell and for bbr3 (default 10)
+  --seeds N     seeds for bbr3 (default 10); twice as many per lossy cell, three per cell without
   --first N     first seed (default 1)
   --only N      only this cell, counted from 0
   --cell R,T,L,Q  this cell instead of the 20: Mb/s, RTT in ms, loss in %, queue in BDP
@@ -44,6 +45,7 @@ interop-sim [cells] [bbr3] [options]
   --jobs N      runs at a time (default: processors)
   --json        JSON instead of tables
   --document F  write all tables to this Markdown file, too
+  --from F      figures of an earlier run (its JSON) instead of running; may be given several times
 
 Ends with status 1 when a bar fails: a run that ends in an error, a cell outside 5 % that nobody has
 explained (src/document.rs), bbr3 below 0.84 of capacity without loss or below noq-proto's with it.";
@@ -63,7 +65,8 @@ struct Options {
     congestion: Option<String>,
     jobs: usize,
     json: bool,
-    document: Option<std::path::PathBuf>,
+    document: Option<PathBuf>,
+    from: Vec<PathBuf>,
 }
 
 impl Options {
@@ -83,6 +86,7 @@ impl Options {
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             json: false,
             document: None,
+            from: Vec::new(),
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -106,6 +110,7 @@ impl Options {
                 "--jobs" => options.jobs = value()?.parse::<usize>()?.max(1),
                 "--json" => options.json = true,
                 "--document" => options.document = Some(value()?.into()),
+                "--from" => options.from.push(value()?.into()),
                 "--help" | "-h" => {
                     println!("{USAGE}");
                     std::process::exit(0);
@@ -211,9 +216,9 @@ fn compare(
 
 fn cells(options: &Options) -> Vec<Value> {
     if !options.json {
-        println!("goodput in Mb/s, median over seeds (3 without loss); ratio ours / quinn-proto");
+        println!("goodput in Mb/s, median over seeds; ratio ours / quinn-proto");
         println!(
-            "{:<33} {:<8} {:>7} {:>7} {:>7} {:>6}",
+            "{:<42} {:<8} {:>7} {:>7} {:>7} {:>6}",
             "cell", "", "ours", "quinn", "noq", "ratio"
         );
     }
@@ -239,7 +244,12 @@ fn cells(options: &Options) -> Vec<Value> {
 }
 
 fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
-    let seeds = if cell.loss > 0.0 { options.seeds } else { 3 };
+    // Where chance decides who loses what, ten runs say little.
+    let seeds = if cell.loss > 0.0 {
+        2 * options.seeds
+    } else {
+        3
+    };
     let baseline = if congestion == "bbr3" {
         Stack::Noq
     } else {
@@ -263,8 +273,8 @@ fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
             " *"
         };
         println!(
-            "{:<33} {congestion:<8} {:>7.3} {:>7.3} {:>7.3} {ratio:>6.3}{mark}",
-            cell.to_string(),
+            "{:<42} {congestion:<8} {:>7.3} {:>7.3} {:>7.3} {ratio:>6.3}{mark}",
+            cell.name(),
             ours.goodput / 1e6,
             quinn.goodput / 1e6,
             noq.goodput / 1e6,
@@ -273,7 +283,7 @@ fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
     }
     json!({
         "rate_mbps": cell.rate, "rtt_ms": cell.rtt, "loss": cell.loss, "queue_bdp": cell.queue,
-        "cell": cell.to_string(), "congestion": congestion,
+        "cell": cell.name(), "congestion": congestion,
         "seconds": cell.duration().as_secs_f64(), "seeds": seeds,
         "ours": ours.json(), "quinn": quinn.json(), "noq": noq.json(), "ratio": ratio,
     })
@@ -370,19 +380,40 @@ fn print_errors(stacks: &[Stack], summaries: &[Summary]) {
     }
 }
 
+/// Cells and bbr3's rows as earlier runs printed them, in the order of the files.
+fn earlier(files: &[PathBuf]) -> Result<(Vec<Value>, Vec<Value>)> {
+    let (mut cells, mut bbr3) = (Vec::new(), Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read {}", file.display()))?;
+        let run: Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no JSON", file.display()))?;
+        for (rows, key) in [(&mut cells, "cells"), (&mut bbr3, "bbr3")] {
+            rows.extend(run[key].as_array().into_iter().flatten().cloned());
+        }
+    }
+    Ok((cells, bbr3))
+}
+
 fn main() -> Result<()> {
     let options = Options::parse()?;
     if options.trace {
         trace(&options);
         return Ok(());
     }
-    let cells = options.cells.then(|| cells(&options)).unwrap_or_default();
-    let bbr3 = options.bbr3.then(|| bbr3(&options)).unwrap_or_default();
+    let (cells, bbr3) = if options.from.is_empty() {
+        (
+            options.cells.then(|| cells(&options)).unwrap_or_default(),
+            options.bbr3.then(|| bbr3(&options)).unwrap_or_default(),
+        )
+    } else {
+        earlier(&options.from)?
+    };
     if options.json {
         println!("{}", json!({ "cells": cells, "bbr3": bbr3 }));
     }
     if let Some(path) = &options.document {
-        let text = document::markdown(&cells, &bbr3, options.first);
+        let text = document::markdown(&cells, &bbr3);
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let failures = document::failures(&cells, &bbr3);
