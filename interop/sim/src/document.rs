@@ -16,9 +16,47 @@ enum Ahead {
     Theirs,
 }
 
-/// Why a cell is outside: the cell as it is printed, the controller, who is ahead, one sentence.
-/// Whoever changes a controller looks at these again.
-const EXPLAINED: &[(&str, &str, Ahead, &str)] = &[];
+/// Why cells are outside.
+struct Explanation {
+    congestion: &'static str,
+    ahead: Ahead,
+    /// As they are printed.
+    cells: &'static [&'static str],
+    /// In one sentence.
+    why: &'static str,
+}
+
+/// Each was verified by giving ours the other behaviour in a throw-away build; whoever changes a
+/// controller does so again.
+const EXPLANATIONS: &[Explanation] = &[
+    // Keeping them, ours is at 0.98, 0.96 (1.01 with 40 other seeds) and 1.00.
+    Explanation {
+        congestion: "newreno",
+        ahead: Ahead::Theirs,
+        cells: &[
+            "5 Mb/s, 50 ms, 1 % loss, queue 1 BDP",
+            "10 Mb/s, 200 ms, 0.5 % loss, queue 1 BDP",
+            "20 Mb/s, 25 ms, 0.5 % loss, queue 2 BDP",
+        ],
+        why: "At a halving quinn-proto keeps the acknowledged bytes that have not yet earned a \
+            datagram, which are worth twice as much in the smaller window; ours halves what they \
+            have earned, as RFC 9002 appendix B.5 has it.",
+    },
+    // With that estimate ours is at 1.02, 0.92 and 0.98 instead of 1.10, 1.08 and 1.06.
+    Explanation {
+        congestion: "cubic",
+        ahead: Ahead::Ours,
+        cells: &[
+            "10 Mb/s, 100 ms, 0.1 % loss, queue 1 BDP",
+            "20 Mb/s, 25 ms, 0.5 % loss, queue 2 BDP",
+            "100 Mb/s, 100 ms, 0.5 % loss, queue 1 BDP",
+        ],
+        why: "Ours estimates what Reno would have by RFC 9438 s4.3, from the present window and \
+            by a whole datagram per round trip once past the old maximum; quinn-proto's estimate \
+            is RFC 8312's, which starts at 0.7 of a maximum that fast convergence lowered and \
+            grows by 0.53 throughout.",
+    },
+];
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
@@ -28,9 +66,13 @@ fn goodput(row: &Value, stack: &str) -> f64 {
     number(&row[stack]["goodput_bits_per_second"])
 }
 
+/// Whether a cell needs no word. A ratio that is no number does.
+pub fn is_within(ratio: f64) -> bool {
+    (1.0 - WITHIN..=1.0 + WITHIN).contains(&ratio)
+}
+
 fn is_outside(row: &Value) -> bool {
-    // A ratio that is no number is outside, too.
-    !((number(&row["ratio"]) - 1.0).abs() <= WITHIN)
+    !is_within(number(&row["ratio"]))
 }
 
 fn explanation(row: &Value) -> Option<&'static str> {
@@ -39,12 +81,14 @@ fn explanation(row: &Value) -> Option<&'static str> {
     } else {
         Ahead::Theirs
     };
-    EXPLAINED
+    EXPLANATIONS
         .iter()
-        .find(|(cell, congestion, who, _)| {
-            row["cell"] == *cell && row["congestion"] == *congestion && *who == ahead
+        .find(|candidate| {
+            row["congestion"] == candidate.congestion
+                && candidate.ahead == ahead
+                && candidate.cells.iter().any(|cell| row["cell"] == *cell)
         })
-        .map(|(.., sentence)| *sentence)
+        .map(|explanation| explanation.why)
 }
 
 /// What is not as it must be, a line each.
@@ -68,7 +112,8 @@ pub fn failures(cells: &[Value], bbr3: &[Value]) -> Vec<String> {
         } else {
             goodput(row, "noq")
         };
-        if !(ours >= least) {
+        let reached = ours >= least;
+        if !reached {
             let (ours, least) = (ours / 1e6, least / 1e6);
             failures.push(format!("{}: {ours:.3} of {least:.3} Mb/s", name(row)));
         }

@@ -214,7 +214,7 @@ fn compare(
         .collect()
 }
 
-fn cells(options: &Options) -> Vec<Value> {
+fn run_cells(options: &Options) -> Vec<Value> {
     if !options.json {
         println!("goodput in Mb/s, median over seeds; ratio ours / quinn-proto");
         println!(
@@ -267,11 +267,7 @@ fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
     };
     let ratio = ours.goodput / quinn.goodput;
     if !options.json {
-        let mark = if (0.95..=1.05).contains(&ratio) {
-            ""
-        } else {
-            " *"
-        };
+        let mark = if document::is_within(ratio) { "" } else { " *" };
         println!(
             "{:<42} {congestion:<8} {:>7.3} {:>7.3} {:>7.3} {ratio:>6.3}{mark}",
             cell.name(),
@@ -289,7 +285,7 @@ fn cell_row(options: &Options, cell: Cell, congestion: &'static str) -> Value {
     })
 }
 
-fn bbr3(options: &Options) -> Vec<Value> {
+fn run_bbr3(options: &Options) -> Vec<Value> {
     const SECONDS: u64 = 180;
     if !options.json {
         println!(
@@ -401,14 +397,13 @@ fn main() -> Result<()> {
         trace(&options);
         return Ok(());
     }
-    let (cells, bbr3) = if options.from.is_empty() {
-        (
-            options.cells.then(|| cells(&options)).unwrap_or_default(),
-            options.bbr3.then(|| bbr3(&options)).unwrap_or_default(),
-        )
-    } else {
-        earlier(&options.from)?
-    };
+    let (mut cells, mut bbr3) = earlier(&options.from)?;
+    if options.from.is_empty() && options.cells {
+        cells = run_cells(&options);
+    }
+    if options.from.is_empty() && options.bbr3 {
+        bbr3 = run_bbr3(&options);
+    }
     if options.json {
         println!("{}", json!({ "cells": cells, "bbr3": bbr3 }));
     }

@@ -61,7 +61,8 @@ enum What {
     /// Instructions per packet and where they go.
     Callgrind,
     /// Our congestion controllers beside quinn-proto's and noq-proto's in the simulator; writes
-    /// docs/sim-comparison.md and fails when a bar does. Takes an hour or two.
+    /// docs/sim-comparison.md and fails when a bar does. Takes some ten minutes of both
+    /// processors of an idle machine.
     Sim,
     /// Everything but the simulator.
     All,
