@@ -29,7 +29,7 @@ struct Explanation {
 /// Each was verified by giving ours the other behaviour in a throw-away build; whoever changes a
 /// controller does so again.
 const EXPLANATIONS: &[Explanation] = &[
-    // Keeping them, ours is at 0.98, 0.96 (1.01 with 40 other seeds) and 1.00.
+    // Keeping them, ours is at 0.98, 0.96 (1.01 with 40 other seeds), 1.00 and 0.97.
     Explanation {
         congestion: "newreno",
         ahead: Ahead::Theirs,
@@ -37,18 +37,32 @@ const EXPLANATIONS: &[Explanation] = &[
             "5 Mb/s, 50 ms, 1 % loss, queue 1 BDP",
             "10 Mb/s, 200 ms, 0.5 % loss, queue 1 BDP",
             "20 Mb/s, 25 ms, 0.5 % loss, queue 2 BDP",
+            "100 Mb/s, 20 ms, 1 % loss, queue 1 BDP",
         ],
         why: "At a halving quinn-proto keeps the acknowledged bytes that have not yet earned a \
             datagram, which are worth twice as much in the smaller window; ours halves what they \
             have earned, as RFC 9002 appendix B.5 has it.",
     },
-    // With that estimate ours is at 1.02, 0.92 and 0.98 instead of 1.10, 1.08 and 1.06.
+    // Seen in traces of both windows.
+    Explanation {
+        congestion: "newreno",
+        ahead: Ahead::Ours,
+        cells: &[
+            "50 Mb/s, 200 ms, 0 % loss, queue 0.5 BDP",
+            "20 Mb/s, 600 ms, 0 % loss, queue 0.5 BDP",
+        ],
+        why: "Slow start overshoots a small queue: ours learns of it at 1.6 times what path and \
+            queue hold and halves once, quinn-proto at a little over 2 times, so that half of it \
+            overflows again and it halves twice, which the rest of the run does not make good.",
+    },
+    // With that estimate ours is at 1.02, 0.92, 1.02 and 0.98 instead of 1.10, 1.08, 1.13 and 1.06.
     Explanation {
         congestion: "cubic",
         ahead: Ahead::Ours,
         cells: &[
             "10 Mb/s, 100 ms, 0.1 % loss, queue 1 BDP",
             "20 Mb/s, 25 ms, 0.5 % loss, queue 2 BDP",
+            "50 Mb/s, 40 ms, 0.1 % loss, queue 0.5 BDP",
             "100 Mb/s, 100 ms, 0.5 % loss, queue 1 BDP",
         ],
         why: "Ours estimates what Reno would have by RFC 9438 s4.3, from the present window and \
