@@ -90,6 +90,16 @@ fn idle_connections_are_small_and_closed_ones_leave_nothing() {
             growth <= after / 100,
             "{growth} bytes more after 1,400 connections"
         );
+
+        // How many connections were alive or draining at once must not show afterwards.
+        burst(&server, &client, 600).await;
+        let later = live();
+        println!("{later} bytes after 600 connections at once");
+        let growth = later.saturating_sub(after);
+        assert!(
+            growth <= after / 100,
+            "{growth} bytes more after 600 connections at once"
+        );
     });
 }
 
@@ -106,4 +116,15 @@ async fn cycle(server: &Endpoint, client: &Endpoint, count: usize) {
             within(client.wait_idle()).await;
         }
     }
+}
+
+/// Connections that are there at once, and then go.
+async fn burst(server: &Endpoint, client: &Endpoint, count: usize) {
+    let mut held = Vec::with_capacity(count);
+    for _ in 0..count {
+        held.push(within(common::connect(server, client)).await);
+    }
+    drop(held);
+    within(server.wait_idle()).await;
+    within(client.wait_idle()).await;
 }

@@ -35,5 +35,7 @@ pub mod space;
 pub mod stream;
 pub mod time;
 pub mod tls;
+#[doc(hidden)]
+pub mod trim;
 pub mod units;
 pub mod wire;

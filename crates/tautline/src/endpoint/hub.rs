@@ -14,6 +14,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tautline_transport::trim;
 
 use super::Incoming;
 use crate::{
@@ -174,7 +175,10 @@ impl Hub {
     pub(super) fn accept(&self) -> HubWait<'_, Option<Incoming>> {
         HubWait::new(self, HubQueue::Accept, |hub, state| {
             match state.knocking.pop_front() {
-                Some(incoming) => Some(Some(incoming)),
+                Some(incoming) => {
+                    trim::deque(&mut state.knocking);
+                    Some(Some(incoming))
+                }
                 None if state.not_accepting || state.dead_shards >= hub.shards.len() => Some(None),
                 None => None,
             }

@@ -19,6 +19,7 @@ use tautline_transport::{
     connection::{ConnectionEvent, EndpointEvent},
     endpoint::{ConnectionHandle, DatagramEvent, DatagramMeta, Transmit},
     time::{Instant, earliest},
+    trim,
 };
 
 use super::{Shard, ShardState, count, handover, timers::TimerQueue};
@@ -282,6 +283,7 @@ impl Driver {
         if self.inbox.is_empty() {
             return;
         }
+        let taken = self.inbox.len();
         let shard = Arc::clone(&self.shard);
         let mut state = shard.state.lock();
         let mut route = Route::new(&mut state, shard.now());
@@ -293,6 +295,9 @@ impl Driver {
                 &mut self.ready,
                 &mut self.knocking,
             );
+        }
+        if let Some(places) = trim::target(taken, self.inbox.capacity()) {
+            self.inbox.shrink_to(places);
         }
     }
 
@@ -489,15 +494,48 @@ impl Driver {
     }
 
     fn forget(&mut self, handle: ConnectionHandle) {
-        let removed = self.shard.state.lock().table.remove(handle);
+        let (removed, left) = {
+            let mut state = self.shard.state.lock();
+            (state.table.remove(handle), state.table.len())
+        };
         self.hub.connections_removed(usize::from(removed.is_some()));
+        self.shrink(left);
+    }
+
+    /// After a burst of connections, queues in which each of them once had its place need not be
+    /// as long any more; what makes them long again is a burst of new ones.
+    fn shrink(&mut self, connections: usize) {
+        let places = |capacity, len: usize| trim::target(connections.max(len), capacity);
+        if let Some(places) = places(self.ready.capacity(), self.ready.len()) {
+            self.ready.shrink_to(places);
+        }
+        for queue in [&mut self.yielded, &mut self.dirty] {
+            if let Some(places) = places(queue.capacity(), queue.len()) {
+                queue.shrink_to(places);
+            }
+        }
+        let mut dirty = self.shard.dirty.lock();
+        if let Some(places) = places(dirty.capacity(), dirty.len()) {
+            dirty.shrink_to(places);
+        }
+        drop(dirty);
+        if let Some(places) = places(self.woken.capacity(), self.woken.len()) {
+            self.woken.shrink_to(places);
+        }
+        if let Some(places) = places(self.knocking.capacity(), self.knocking.len()) {
+            self.knocking.shrink_to(places);
+        }
     }
 
     /// Refusals and Retries; not worth waiting for a busy socket.
     fn send_answers(&mut self) {
         let mut state = self.shard.state.lock();
+        let waited = state.answers.len();
         while let Some((transmit, contents)) = state.answers.pop_front() {
             let _ = self.io.socket_for(&transmit).try_send(&transmit, &contents);
+        }
+        if let Some(places) = trim::target(waited, state.answers.capacity()) {
+            state.answers.shrink_to(places);
         }
     }
 

@@ -27,6 +27,7 @@ use tautline_transport::{
     endpoint::{self as transport, ConnectionHandle, Transmit},
     error::{ConnectionError, TransportError},
     time::Instant,
+    trim,
 };
 
 use crate::{
@@ -108,6 +109,7 @@ impl Table {
         while matches!(self.slots.last(), Some(None)) {
             self.slots.pop();
         }
+        trim::vec(&mut self.slots);
         removed
     }
 

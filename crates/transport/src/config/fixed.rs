@@ -21,7 +21,7 @@ pub(crate) const RETIREMENTS_AT_WILL: usize = 64;
 /// altogether; 8 bytes each, per path.
 pub(crate) const RETIRED_SEQUENCES: usize = 32;
 /// NEW_TOKEN tokens remembered as used, per generation of the filter; 21 to 41 bytes each, taken
-/// all at once when the first is used, and shared by all shards of a server.
+/// all at once when the first is given out, and shared by all shards of a server.
 pub(crate) const USED_TOKENS: usize = 14_000;
 /// Retry tokens remembered as used, per endpoint; about 30 bytes each.
 pub(crate) const USED_RETRY_TOKENS: usize = 4_096;

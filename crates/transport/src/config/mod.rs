@@ -305,7 +305,8 @@ pub struct ServerConfig {
     pub retry_token_lifetime: Duration,
     /// How long a NEW_TOKEN token is good for. Default 14 days.
     pub validation_token_lifetime: Duration,
-    /// NEW_TOKEN frames per connection. Default 2.
+    /// NEW_TOKEN frames per connection. Default 2. The first connection that gets some makes the server
+    /// take 288 KiB to know them by.
     pub validation_tokens: u8,
     /// Connections whose handshake is not done; above it, new ones must do a Retry. Default 1,000.
     pub max_incoming: usize,

@@ -123,6 +123,9 @@ impl Endpoint {
             .insert_initial(incoming.dcid, Route::Connection(handle));
         let preferred_cid = self.preferred_id(handle, &server);
         let token_sealer = Arc::clone(&self.sealer);
+        if server.validation_tokens > 0 {
+            self.used_tokens.prepare();
+        }
         let params = ConnectionParams {
             now,
             version: incoming.version,

@@ -36,8 +36,8 @@ impl Generation {
 }
 
 impl ReplayFilter {
-    /// Remembers at least `capacity` and at most twice as many tokens. Takes no memory before the
-    /// first, and then all of it: 21 to 41 bytes per token of `capacity`.
+    /// Remembers at least `capacity` and at most twice as many tokens. Takes no memory before
+    /// [`Self::reserve`] or the first, and then all of it: 21 to 41 bytes per token of `capacity`.
     pub(super) fn new(capacity: usize, rng: &mut Rng) -> Self {
         let hasher = RandomKeyHasher::new(rng);
         Self {
@@ -63,14 +63,19 @@ impl ReplayFilter {
                 return false;
             }
         }
-        if self.young.ids.capacity() == 0 {
-            // All at once: what a server needs shall not creep up with the clients it has seen.
-            self.young.ids.reserve(self.capacity);
-            self.old.ids.reserve(self.capacity);
-        }
+        self.reserve();
         self.young.ids.insert(id);
         self.young.newest_issued = self.young.newest_issued.max(Some(issued));
         true
+    }
+
+    /// Takes the memory, if that was not done yet. All at once: what a server needs shall not creep
+    /// up with the clients it has seen.
+    pub(super) fn reserve(&mut self) {
+        if self.young.ids.capacity() == 0 {
+            self.young.ids.reserve(self.capacity);
+            self.old.ids.reserve(self.capacity);
+        }
     }
 }
 

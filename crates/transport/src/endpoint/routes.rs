@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 use super::ConnectionHandle;
 use crate::{
     rng::Rng,
+    trim,
     wire::{ConnectionId, ResetToken},
 };
 
@@ -159,6 +160,7 @@ impl Routes {
     pub(super) fn remove_issued(&mut self, cid: &ConnectionId) {
         self.last = None;
         self.issued.remove(cid);
+        trim::map(&mut self.issued);
     }
 
     pub(super) fn insert_initial(&mut self, cid: ConnectionId, route: Route) {
@@ -169,6 +171,7 @@ impl Routes {
     pub(super) fn remove_initial(&mut self, cid: &ConnectionId, route: Route) {
         if self.initial.get(cid) == Some(&route) {
             self.initial.remove(cid);
+            trim::map(&mut self.initial);
         }
     }
 
@@ -180,6 +183,7 @@ impl Routes {
     pub(super) fn remove_address(&mut self, remote: &SocketAddr, handle: ConnectionHandle) {
         if self.addresses.get(remote) == Some(&handle) {
             self.addresses.remove(remote);
+            trim::map(&mut self.addresses);
         }
     }
 
@@ -209,6 +213,7 @@ impl Routes {
             .is_some_and(|(_, owner)| *owner == handle)
         {
             self.resets.remove(&key);
+            trim::map(&mut self.resets);
         }
     }
 
@@ -216,5 +221,14 @@ impl Routes {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.issued.len() + self.initial.len() + self.addresses.len() + self.resets.len()
+    }
+
+    /// Places of all tables together, for tests of bounds.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.issued.capacity()
+            + self.initial.capacity()
+            + self.addresses.capacity()
+            + self.resets.capacity()
     }
 }

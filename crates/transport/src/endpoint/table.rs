@@ -5,6 +5,7 @@ use std::{collections::VecDeque, net::SocketAddr};
 use super::{ConnectionHandle, routes::Routes};
 use crate::{
     config::fixed,
+    trim,
     units::PathId,
     wire::{ConnectionId, ResetToken},
 };
@@ -143,12 +144,18 @@ impl Entry {
     }
 }
 
+/// This many free slots rest before one of them is used again.
+const RESTING_SLOTS: usize = 16;
+
 /// All connections of an endpoint, by handle.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    slots: Vec<Option<Entry>>,
+    /// Boxed, so that a place without a connection costs little: one connection with a high
+    /// number keeps all places below.
+    slots: Vec<Option<Box<Entry>>>,
     /// Free slots; the one free for longest is taken first, so that a late event for a
-    /// connection that is gone seldom meets a new one.
+    /// connection that is gone seldom meets a new one. May name slots that are no more, or are
+    /// taken again.
     free: VecDeque<usize>,
     live: usize,
     incoming: usize,
@@ -176,20 +183,21 @@ impl Table {
         self.live += 1;
         self.incoming += usize::from(entry.counts_as_incoming);
         self.unproven += usize::from(entry.is_unproven());
-        // Let some slots rest before they are used again.
-        if self.free.len() > 16
+        let entry = Some(Box::new(entry));
+        while self.free.len() > RESTING_SLOTS
             && let Some(index) = self.free.pop_front()
-            && let Some(slot) = self.slots.get_mut(index)
         {
-            *slot = Some(entry);
-            return ConnectionHandle(index);
+            if let Some(slot @ None) = self.slots.get_mut(index) {
+                *slot = entry;
+                return ConnectionHandle(index);
+            }
         }
-        self.slots.push(Some(entry));
+        self.slots.push(entry);
         ConnectionHandle(self.slots.len() - 1)
     }
 
     pub(super) fn get_mut(&mut self, handle: ConnectionHandle) -> Option<&mut Entry> {
-        self.slots.get_mut(handle.0)?.as_mut()
+        self.slots.get_mut(handle.0)?.as_deref_mut()
     }
 
     /// The handshake is over: one incoming connection less, once.
@@ -213,5 +221,30 @@ impl Table {
         entry.remove_routes(handle, routes);
         self.free.push_back(handle.0);
         self.live = self.live.saturating_sub(1);
+        self.shrink();
+    }
+
+    /// After a burst of connections: gives back what the present ones do not need.
+    fn shrink(&mut self) {
+        let wanted = (2 * self.live).max(2 * RESTING_SLOTS);
+        if self.live <= self.slots.len() / 4 {
+            while self.slots.len() > wanted && matches!(self.slots.last(), Some(None)) {
+                self.slots.pop();
+            }
+            trim::vec(&mut self.slots);
+        }
+        // Now and then only: most of it went with the slots.
+        if self.free.len() > 2 * self.slots.len() {
+            let slots = self.slots.iter().enumerate();
+            self.free = slots
+                .filter_map(|(index, slot)| slot.is_none().then_some(index))
+                .collect();
+        }
+    }
+
+    /// Places for connections, for tests of bounds.
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity() + self.free.capacity()
     }
 }

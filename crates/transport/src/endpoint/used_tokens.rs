@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,20 +16,38 @@ use crate::{config::fixed, rng::Rng, time::Instant};
 /// token counts once at each of them, and its holder chooses the endpoint by the connection ID it
 /// makes up.
 ///
-/// Memory: none before the first token is used, then 288 KiB.
+/// Memory: none before the first token is given out or used, then 288 KiB.
 #[derive(Debug)]
-pub struct UsedTokens(Mutex<ReplayFilter>);
+pub struct UsedTokens {
+    filter: Mutex<ReplayFilter>,
+    /// The filter has its memory.
+    prepared: AtomicBool,
+}
 
 impl UsedTokens {
     /// Remembers nothing yet.
     pub fn new(rng: &mut Rng) -> Self {
-        Self(Mutex::new(ReplayFilter::new(fixed::USED_TOKENS, rng)))
+        Self {
+            filter: Mutex::new(ReplayFilter::new(fixed::USED_TOKENS, rng)),
+            prepared: AtomicBool::new(false),
+        }
+    }
+
+    /// Tokens are given out. Takes the memory to know them by: whether a server holds it shall not
+    /// depend on when the first client comes back.
+    pub(super) fn prepare(&self) {
+        if !self.prepared.swap(true, Ordering::Relaxed) {
+            self.filter().reserve();
+        }
+    }
+
+    fn filter(&self) -> MutexGuard<'_, ReplayFilter> {
+        self.filter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this is the token's first use; from now on it is used.
     pub(super) fn first_use(&self, id: u64, issued: Instant) -> bool {
-        let mut filter = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        filter.first_use(id, issued)
+        self.filter().first_use(id, issued)
     }
 }
 

@@ -242,3 +242,60 @@ fn a_token_store_tells_versions_apart() {
     assert_eq!(store.take("a", Version::V2).as_deref(), Some(&b"2"[..]));
     assert_eq!(store.take("a", Version::V1).as_deref(), Some(&b"1"[..]));
 }
+
+#[test]
+fn tables_weigh_what_the_present_connections_weigh() {
+    let mut server = Server::new();
+    let mut serial = 0;
+    let mut accept = |server: &mut Server| {
+        serial += 1;
+        let packet = InitialPacket::numbered(serial).datagram();
+        let incoming = server.incoming(client_address(serial as u16), &packet);
+        let accepted = server.endpoint.accept(server.now, incoming, None);
+        let (handle, mut connection) = accepted.unwrap();
+        while let Some(event) = connection.poll_endpoint_event() {
+            server.endpoint.handle_connection_event(handle, event);
+        }
+        server
+            .endpoint
+            .handle_connection_event(handle, EndpointEvent::HandshakeOver);
+        handle
+    };
+    let places = |server: &Server| {
+        let endpoint = &server.endpoint;
+        endpoint.table.capacity() + endpoint.routes.capacity()
+    };
+    // Some at once, then many, then one that stays: the last, so that its place is a high one.
+    let mut drained = |server: &mut Server, count: usize, stays: bool| {
+        let handles: Vec<_> = (0..count).map(|_| accept(server)).collect();
+        for handle in handles.iter().take(count - usize::from(stays)) {
+            server
+                .endpoint
+                .handle_connection_event(*handle, EndpointEvent::Drained);
+        }
+        handles.last().copied().unwrap()
+    };
+    for _ in 0..20 {
+        drained(&mut server, 20, false);
+    }
+    let before = places(&server);
+    drained(&mut server, 3_000, false);
+    assert_eq!(server.endpoint.connections(), 0);
+    let after = places(&server);
+    assert!(after <= before + 200, "{before} places, then {after}");
+    let stays = drained(&mut server, 3_000, true);
+    assert_eq!(server.endpoint.connections(), 1);
+    // Places for connections are words; what is in them is not kept.
+    assert!(server.endpoint.routes.capacity() <= before + 200);
+    server
+        .endpoint
+        .handle_connection_event(stays, EndpointEvent::Drained);
+    assert_eq!(server.endpoint.routes.len(), 0);
+    assert!(places(&server) <= before + 200);
+    // And handles still rest before they name somebody else.
+    let first = accept(&mut server);
+    server
+        .endpoint
+        .handle_connection_event(first, EndpointEvent::Drained);
+    assert_ne!(accept(&mut server), first);
+}
