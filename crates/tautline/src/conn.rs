@@ -380,6 +380,12 @@ impl Drop for Conn {
     fn drop(&mut self) {
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.close(0, Bytes::new());
+            self.0.with(|state| {
+                // The driver keeps the rest until it is drained. What the application will never
+                // read need not wait for that.
+                state.keep_token();
+                state.quic.abandon();
+            });
         }
     }
 }

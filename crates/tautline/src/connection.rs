@@ -25,8 +25,8 @@ use crate::{
 ///
 /// Cheap to clone; clones name the same connection. **Drop:** when the last clone and the last
 /// stream of it are dropped, the connection is closed with application code 0, at once: what was
-/// not acknowledged by then is lost. Keep a clone until the work is done; see
-/// [`SendStream::stopped`] for how to know.
+/// not acknowledged by then is lost, and so is what was not read. Keep a clone until the work is
+/// done; see [`SendStream::stopped`] for how to know.
 ///
 /// **Cancel safety:** every `async` method may be dropped at any time (a `select!` branch that
 /// lost, a timeout) and loses nothing: a stream or datagram is either returned by the call or
@@ -221,8 +221,9 @@ impl Connection {
 
     /// Closes at once with an application error code (below 2^62) and words for the peer.
     ///
-    /// Streams are abandoned as they stand; to be sure that the peer has everything, finish
-    /// streams and await [`SendStream::stopped`] first. Before the program ends, await
+    /// Streams are abandoned as they stand: what was not delivered is dropped at once, what arrived
+    /// in order can still be read. To be sure that the peer has everything, finish streams and
+    /// await [`SendStream::stopped`] first. Before the program ends, await
     /// [`Endpoint::wait_idle`](crate::Endpoint::wait_idle), so that the peer hears of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.conn.close(code, Bytes::copy_from_slice(reason));

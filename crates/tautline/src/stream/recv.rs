@@ -26,6 +26,8 @@ use crate::{
 ///
 /// **Cancel safety:** see each method.
 ///
+/// **After the end of the connection** what arrived in order can still be read.
+///
 /// **Back-pressure:** the peer may send as much as the receive windows in
 /// [`TransportConfig`](crate::TransportConfig) allow beyond what was read, then it waits.
 #[derive(Debug)]
@@ -235,7 +237,8 @@ impl RecvStream {
 
     /// Takes bytes in whatever order they arrive, without waiting for gaps to be filled.
     ///
-    /// Ordered reads of the same stream fail afterwards. Cancel safe.
+    /// Ordered reads of the same stream fail afterwards. When the connection ends, bytes behind a
+    /// gap are kept on streams that were read like this before. Cancel safe.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -363,10 +366,11 @@ impl Drop for RecvStream {
         let id = self.id;
         let unread = self.over.is_none();
         let removed = self.conn.with(|state| {
-            if unread && state.error.is_none() {
-                // An error means that the stream is over already.
+            if unread {
+                // An error means that the stream is over already. After the end of the connection,
+                // too, nobody else will read what is left.
                 let _ = state.quic.stop(id, 0);
-                state.touched = true;
+                state.touched |= state.error.is_none();
             }
             state.waiting.take_reader(id)
         });

@@ -178,7 +178,7 @@ impl SendStream {
     /// `code` (below 2^62).
     ///
     /// # Errors
-    /// When everything was delivered or the stream was reset before.
+    /// When everything was delivered, the stream was reset before, or the connection has ended.
     pub fn reset(&mut self, code: u64) -> Result<(), ResetError> {
         self.over = true;
         self.give_up(|state, id| state.quic.reset(id, code))
@@ -203,7 +203,7 @@ impl SendStream {
     /// (RESET_STREAM_AT).
     ///
     /// # Errors
-    /// When the peer does not support it, or the stream is over.
+    /// When the peer does not support it, or the stream or the connection is over.
     pub fn reset_at(&mut self, code: u64, reliable_bytes: u64) -> Result<(), ResetError> {
         let reset = self.give_up(|state, id| state.quic.reset_at(id, code, reliable_bytes));
         self.over |= reset != Err(ResetError::NotNegotiated);

@@ -137,7 +137,8 @@ impl Connection {
         self.streams.read(id, max_bytes)
     }
 
-    /// Takes bytes in whatever order they arrived.
+    /// Takes bytes in whatever order they arrived. Bytes behind a gap outlast the connection only
+    /// on streams that were read like this before its end.
     ///
     /// # Errors
     /// As [`Connection::read`].

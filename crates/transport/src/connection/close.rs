@@ -14,6 +14,7 @@ use crate::{
     endpoint::Transmit,
     error::Code,
     packet::PacketWriter,
+    space::SpaceKind,
     time::Instant,
     tls::Level,
     units::{Ecn, PathId},
@@ -174,5 +175,20 @@ impl Connection {
         let before = self.life.state.clone();
         self.seal(now, id, builder, open, ecn);
         self.life.state = before;
+        // Nor does what becomes of it.
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        path.forget_sent();
+        for (space, kind) in [
+            (&mut self.spaces.initial, SpaceKind::Initial),
+            (&mut self.spaces.handshake, SpaceKind::Handshake),
+        ] {
+            if let Some(space) = space
+                && id == PathId::ZERO
+            {
+                path.recovery.forget_in_flight(space, kind);
+            }
+        }
     }
 }

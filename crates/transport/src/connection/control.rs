@@ -34,6 +34,14 @@ impl Control {
         }
     }
 
+    /// Nothing will be sent any more. A token of the peer's can still be taken.
+    pub(crate) fn stop_sending(&mut self) {
+        self.handshake_done = false;
+        self.tokens = VecDeque::new();
+        self.sent_tokens = Vec::new();
+        self.sealer = None;
+    }
+
     pub(crate) fn has_frames(&self) -> bool {
         self.handshake_done || !self.tokens.is_empty()
     }

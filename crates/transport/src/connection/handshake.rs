@@ -118,6 +118,11 @@ impl Handshake {
         }
     }
 
+    /// TLS has said all that anybody will hear.
+    pub(super) fn release(&mut self) {
+        self.scratch = Vec::new();
+    }
+
     /// Initial keys for `version`, derived from the client's destination connection ID.
     pub(crate) fn initial_keys(&self, version: Version) -> Keys {
         match &self.source {

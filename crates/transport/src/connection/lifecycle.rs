@@ -97,7 +97,8 @@ impl Connection {
     }
 
     /// Closes with an application error code (below 2^62) and words for the peer. Streams are
-    /// abandoned as they stand.
+    /// abandoned as they stand: what was not delivered is dropped at once, what arrived in order
+    /// can still be read.
     pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
         // Larger ones cannot be expressed.
         let code = code.min(MAX_VARINT);
@@ -138,7 +139,10 @@ impl Connection {
                 };
                 self.end_with(now, lost);
             }
-            State::Closing(Closing { until, .. }) => self.life.state = State::Draining { until },
+            State::Closing(Closing { until, .. }) => {
+                self.life.state = State::Draining { until };
+                self.release_keys();
+            }
             State::Draining { .. } | State::Drained => {}
         }
     }
@@ -168,11 +172,13 @@ impl Connection {
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
         self.outbox.lost(Event::Lost(lost));
+        self.release();
     }
 
     fn become_drained(&mut self) {
         if self.life.state != State::Drained {
             self.life.state = State::Drained;
+            self.release_keys();
             self.outbox.endpoint(EndpointEvent::Drained);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Purpose: join streams, paths, recovery, TLS and the wire into RFC 9000's connection.
 //! Owns: the handshake, the order of frames in packets and of rooms per frame, connection-wide
-//! timers and states, closing.
+//! timers and states, closing, what is kept after that (`aftermath.rs`).
 //! Does not own: stream data (`stream/`), per-path facts (`path/`), packet protection (`tls/`),
 //! demultiplexing and connection-ID generation (`endpoint/`).
 //! Called by: the driver of a socket, or a simulator, through the public API here.
@@ -11,8 +11,10 @@
 //! A driver's loop: hand in datagrams ([`Connection::handle_datagram`]) and time
 //! ([`Connection::handle_timeout`]); then drain [`Connection::poll_endpoint_event`],
 //! [`Connection::poll_transmit`] and [`Connection::poll_event`]; then wait until
-//! [`Connection::poll_timeout`].
+//! [`Connection::poll_timeout`]. After the end of a connection that nobody will ask anything any more,
+//! [`Connection::abandon`] frees what only the application could want.
 
+mod aftermath;
 mod api;
 mod close;
 mod control;

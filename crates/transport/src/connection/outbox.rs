@@ -76,6 +76,14 @@ impl Outbox {
         last
     }
 
+    /// Nobody listens any more; the endpoint still does.
+    pub(crate) fn abandon(&mut self) {
+        self.events = VecDeque::new();
+        self.datagram_received = false;
+        self.last = None;
+        self.over = true;
+    }
+
     /// Whether the terminal event was handed out: nothing follows it.
     pub(crate) fn is_over(&self) -> bool {
         self.over

@@ -340,7 +340,10 @@ impl Connection {
         let opened = match self.open(now, path, &protected, &mut packet) {
             Ok(opened) => opened,
             Err(Unopened::KeysMissing) => {
-                self.buffer_undecryptable(now, meta, packet, datagram_bytes);
+                // Keys come to no connection that is over.
+                if !self.is_closed() {
+                    self.buffer_undecryptable(now, meta, packet, datagram_bytes);
+                }
                 return Err(Unopened::KeysMissing);
             }
             Err(other) => return Err(other),
@@ -381,7 +384,10 @@ impl Connection {
         let summary = self
             .process_frames(&received, packet.freeze())
             .map_err(Unopened::Close)?;
-        self.record_received(&received, kind, summary, spin);
+        // The packet that ended the connection is not acknowledged, and moves nothing.
+        if !self.is_closed() {
+            self.record_received(&received, kind, summary, spin);
+        }
         Ok(())
     }
 

@@ -280,6 +280,25 @@ impl DatagramQueue {
         unblocked
     }
 
+    /// The connection is over: nothing is sent any more, and what waited for it is dropped.
+    /// What arrived may still be read.
+    pub(crate) fn stop_sending(&mut self) {
+        while self.drop_oldest_unsent() {}
+        self.outgoing = VecDeque::new();
+        self.peer_max_frame = 0;
+        self.refused = false;
+    }
+
+    /// Nobody will read what arrived.
+    pub(crate) fn discard_unread(&mut self) {
+        while let Some(data) = self.incoming.pop_front() {
+            self.stats.dropped_unread += 1;
+            self.note(data.len(), DataPosition::Transport, DataPosition::Dropped);
+        }
+        self.incoming = VecDeque::new();
+        self.incoming_bytes = 0;
+    }
+
     /// Counters.
     pub fn stats(&self) -> DatagramStats {
         self.stats

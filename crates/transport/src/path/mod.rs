@@ -35,7 +35,7 @@ use crate::{
     config::TransportConfig,
     recovery::Recovery,
     rng::Rng,
-    space::PacketNumberSpace,
+    space::{PacketNumberSpace, SpaceKind},
     time::Instant,
     units::{FourTuple, PathId},
     wire::ConnectionId,
@@ -171,6 +171,21 @@ impl Path {
             previous_until: None,
             starts_over: false,
         }
+    }
+
+    /// The connection is over: what was sent needs no fate, what arrived no acknowledgement.
+    /// Addresses, connection IDs, packet numbers and what statistics tell stay.
+    pub(crate) fn release(&mut self) {
+        self.forget_sent();
+        self.space.received.release();
+        self.pending = PathPending::default();
+        self.pacing_until = None;
+    }
+
+    /// Forgets packets of application data that were sent.
+    pub(crate) fn forget_sent(&mut self) {
+        self.recovery
+            .forget_in_flight(&mut self.space, SpaceKind::Data);
     }
 
     /// The address left behind is of no interest any more, nor is its connection ID.

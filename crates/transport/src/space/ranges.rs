@@ -40,6 +40,14 @@ impl Ranges {
         self.ranges.len()
     }
 
+    /// Keeps the newest range only; what lies below counts as seen.
+    pub(super) fn keep_newest(&mut self) {
+        if let Some(newest) = self.ranges.pop_back() {
+            self.floor = self.floor.max(newest.0);
+            self.ranges = VecDeque::from([newest]);
+        }
+    }
+
     /// Index of the first range that ends at `number` or above.
     fn find(&self, number: PacketNumber) -> usize {
         // Nearly always the last one.

@@ -73,6 +73,14 @@ impl ReceivedPackets {
         }
     }
 
+    /// Nothing will be acknowledged any more: keeps only what tells packet numbers.
+    pub(crate) fn release(&mut self) {
+        self.ranges.keep_newest();
+        self.arrivals = None;
+        self.immediate = false;
+        self.deadline = None;
+    }
+
     /// Whether this number arrived before, or is so old that nobody remembers.
     pub fn is_duplicate(&self, number: PacketNumber) -> bool {
         self.ranges.contains(number)

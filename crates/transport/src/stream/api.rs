@@ -162,6 +162,10 @@ impl StreamSet {
         }
         self.note_states(id, before);
         self.settle_receiving(id);
+        if self.over {
+            // Nobody else wants it: the peer is not told.
+            self.table.remove(id);
+        }
         Ok(())
     }
 

@@ -15,8 +15,10 @@
 //! A stream costs about half a kilobyte while it exists. Send: what the application wrote and the
 //! peer has not acknowledged, at most `send_buffer_bytes` over all streams. Receive: at most 1.125
 //! times `connection_receive_window.max`, plus up to 256 pinned receive buffers and some words per
-//! stream for its first short message.
+//! stream for its first short message. Once the connection is over: what the application can still
+//! read (`aftermath.rs`).
 
+mod aftermath;
 mod api;
 mod assembler;
 mod block;
@@ -80,6 +82,8 @@ pub struct StreamSet {
     /// The next [`StreamSet::set_peer_limits`] replaces limits instead of raising them.
     replace_peer_limits: bool,
     peer_supports_reset_at: bool,
+    /// The connection is over: nothing is sent or arrives any more.
+    over: bool,
 
     scheduler: Box<dyn StreamScheduler>,
     /// Streams that the scheduler knows as ready.
@@ -137,6 +141,7 @@ impl StreamSet {
             peer: PeerLimits::default(),
             replace_peer_limits: false,
             peer_supports_reset_at: false,
+            over: false,
             scheduler: config.stream_scheduler.build(),
             ready: 0,
             parked: Vec::new(),
@@ -292,6 +297,10 @@ impl StreamSet {
 
     /// Makes the state of a stream that was just opened by either end.
     fn create(&mut self, id: StreamId) {
+        if self.over {
+            // Nothing of it arrived, and nothing will.
+            return;
+        }
         let local = self.limits.is_local(id);
         let sends = id.dir() == Dir::Bi || local;
         let receives = id.dir() == Dir::Bi || !local;
@@ -350,6 +359,9 @@ impl StreamSet {
 
     /// The stream owes control frames (bits of [`table::due`]).
     fn owe(&mut self, id: StreamId, due: u8) {
+        if self.over {
+            return;
+        }
         let Some(stream) = self.table.get_mut(id) else {
             return;
         };

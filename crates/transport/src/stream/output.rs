@@ -20,13 +20,14 @@ const SHORTEST_PIECE_BYTES: usize = 32;
 impl StreamSet {
     /// Whether flow-control, reset or stop frames wait.
     pub fn has_control(&self) -> bool {
-        !self.control.is_empty()
+        let owes = !self.control.is_empty()
             || self.resend_max_data
             || self.window.wants_grant()
             || self.owes_data_blocked()
             || [Dir::Bi, Dir::Uni].into_iter().any(|dir| {
                 self.limits.remote(dir).wants_grant() || self.limits.local(dir).should_report()
-            })
+            });
+        owes && !self.over
     }
 
     /// Writes waiting flow-control, reset and stop frames as far as they fit.

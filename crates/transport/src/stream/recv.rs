@@ -269,6 +269,21 @@ impl RecvHalf {
         self.state == RecvState::ResetRecvd
     }
 
+    /// Nothing will arrive any more: what lies behind a gap is of no use to whoever reads in
+    /// order, and dropped.
+    pub(super) fn on_connection_over(&mut self) {
+        if !self.assembler.is_unordered() {
+            self.assembler.truncate(self.assembler.contiguous());
+        }
+    }
+
+    /// Whether there is something to read or to learn: bytes, the end, a reset.
+    pub(super) fn has_news(&self) -> bool {
+        self.assembler.buffered() > 0
+            || self.reset.is_some()
+            || matches!(self.state, RecvState::DataRecvd | RecvState::ResetRecvd)
+    }
+
     /// What the peer has made of its half so far; nothing is read.
     pub(super) fn end(&self) -> ReceiveEnd {
         match (self.state, self.reset) {

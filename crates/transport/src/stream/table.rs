@@ -111,6 +111,18 @@ impl Table {
 
     /// Adds a stream whose ID is not there.
     pub(super) fn insert(&mut self, stream: Stream) {
+        let boxed = match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = stream;
+                spare
+            }
+            None => Box::new(stream),
+        };
+        self.insert_boxed(boxed);
+    }
+
+    /// As [`Self::insert`], for a stream that has its memory.
+    pub(super) fn insert_boxed(&mut self, stream: Box<Stream>) {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -120,16 +132,14 @@ impl Table {
             }
         };
         self.index.insert(stream.id, slot);
-        let boxed = match self.spare.pop() {
-            Some(mut spare) => {
-                *spare = stream;
-                spare
-            }
-            None => Box::new(stream),
-        };
         if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = Some(boxed);
+            *place = Some(stream);
         }
+    }
+
+    /// Every stream, in the order of their slots.
+    pub(super) fn into_streams(self) -> impl Iterator<Item = Box<Stream>> {
+        self.slots.into_iter().flatten()
     }
 
     pub(super) fn remove(&mut self, id: StreamId) -> Option<Box<Stream>> {
