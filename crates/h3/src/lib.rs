@@ -4,7 +4,7 @@
 //! not ours; what a transport can add on top: bounds on frames that `h3` buffers whole, and
 //! priorities (RFC 9218) mapped to stream priorities.
 //! Owns: [`Connection`] and [`OpenStreams`] (`connection.rs`), the streams (`stream.rs`), the
-//! frame watch (`watch.rs`), the peer's unidirectional streams until `h3` gets them
+//! frame watch (`watch.rs`) with the rules for fields (`message.rs`, `section/`), the peer's unidirectional streams until `h3` gets them
 //! (`unidirectional.rs`) or keeps out of them (`qpack.rs`), [`priority`], HTTP datagrams (`datagram.rs`).
 //! Does not own: HTTP/3 frames, QPACK, requests ([`h3`], re-exported); its gaps are listed in
 //! `docs/h3-gaps.md`.
@@ -29,8 +29,10 @@
 mod connection;
 mod datagram;
 mod error;
+mod message;
 pub mod priority;
 mod qpack;
+mod section;
 mod stream;
 mod unidirectional;
 mod varint;
@@ -40,7 +42,7 @@ pub use h3;
 
 pub use connection::{Connection, OpenStreams, Priorities};
 pub use datagram::{DatagramReceiver, DatagramSender, HttpDatagrams};
-pub use stream::{BidiStream, RecvStream, SendStream};
+pub use stream::{BidiStream, Malformed, RecvStream, SendStream};
 
 /// Bytes of header fields (RFC 9114 s4.2.2 counting) that [`server_builder`] and
 /// [`client_builder`] accept. Whatever the setting, no frame that `h3` must buffer whole may be

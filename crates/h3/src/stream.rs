@@ -2,8 +2,10 @@
 
 use std::{
     collections::VecDeque,
+    error::Error,
     fmt, io,
     pin::Pin,
+    sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
 };
 
@@ -12,14 +14,20 @@ use h3::{
     error::Code,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
-use tautline::Side;
+use tautline::{ConnectionError, Side};
 use tokio::io::AsyncWrite;
 
 use crate::{
+    MAX_FIELD_SECTION_BYTES,
     connection::Priorities,
     error,
-    watch::{Noticed, Violation, Watch},
+    message::{self, Method},
+    varint::PartialVarint,
+    watch::{FRAME_HEADERS, Noticed, Watch},
 };
+
+/// 431 Request Header Fields Too Large. RFC 6585 s5.
+const FIELDS_TOO_LARGE: u16 = 431;
 
 /// The sending half of a request, or a unidirectional stream.
 ///
@@ -29,6 +37,13 @@ pub struct SendStream<B> {
     stream: tautline::SendStream,
     writing: Option<WriteBuf<B>>,
     reset_on_drop: bool,
+    exchange: Arc<Exchange>,
+    /// The message's first frame, as far as it was written; `None` when it was read.
+    first_frame: Option<Vec<u8>>,
+    /// Of a response.
+    status: u16,
+    /// Something was written behind the first frame.
+    more: bool,
 }
 
 /// The receiving half of a request, or a unidirectional stream.
@@ -45,6 +60,37 @@ pub struct RecvStream {
     /// a byte more comes.
     held: BytesMut,
     priorities: Priorities,
+    exchange: Arc<Exchange>,
+}
+
+/// What the halves of a request stream tell each other.
+#[derive(Debug, Default)]
+struct Exchange {
+    /// Of the request that we sent.
+    asked: OnceLock<Method>,
+    malformed: OnceLock<Malformed>,
+}
+
+/// What came on a request stream is malformed (RFC 9114 s4.1.2): the stream is over, both ways,
+/// with H3_MESSAGE_ERROR. `h3` hands it on inside of `StreamError::Undefined`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Which rule was broken.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed message: {}", self.reason)
+    }
+}
+
+impl Error for Malformed {}
+
+impl From<Malformed> for StreamErrorIncoming {
+    fn from(malformed: Malformed) -> Self {
+        Self::Unknown(Box::new(malformed))
+    }
 }
 
 #[derive(Debug)]
@@ -78,7 +124,53 @@ impl<B> SendStream<B> {
             stream,
             writing: None,
             reset_on_drop: false,
+            exchange: Arc::default(),
+            first_frame: None,
+            status: 0,
+            more: false,
         }
+    }
+
+    /// Looks at the message's first frame as it is written, and remembers what the other half, or
+    /// dropping, needs to know.
+    fn wrote(&mut self, data: &[u8]) {
+        let Some(frame) = &mut self.first_frame else {
+            self.more = true;
+            return;
+        };
+        frame.extend_from_slice(data);
+        let Some((kind, rest)) = PartialVarint::first(frame) else {
+            return;
+        };
+        let Some((len, section)) = PartialVarint::first(rest) else {
+            return;
+        };
+        let readable = kind == FRAME_HEADERS && len <= MAX_FIELD_SECTION_BYTES;
+        if readable && (section.len() as u64) < len {
+            return;
+        }
+        if readable && let Ok(request) = message::request(section) {
+            // Set once, for there is one first frame.
+            let _ = self.exchange.asked.set(request.method);
+        } else if readable && let Ok(response) = message::response(section) {
+            self.status = response.status;
+        }
+        self.first_frame = None;
+    }
+
+    /// The other half found that what came is malformed: so is this half over.
+    fn check(&mut self) -> Result<(), Malformed> {
+        let Some(malformed) = self.exchange.malformed.get().copied() else {
+            return Ok(());
+        };
+        self.give_up(Code::H3_MESSAGE_ERROR.value());
+        Err(malformed)
+    }
+
+    fn give_up(&mut self, code: u64) {
+        self.reset_on_drop = false;
+        // An error means that the stream is over already.
+        let _ = self.stream.reset(code);
     }
 }
 
@@ -88,14 +180,17 @@ impl<B: Buf> SendStream<B> {
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<Result<usize, StreamErrorIncoming>> {
-        Pin::new(&mut self.stream)
-            .poll_write(cx, data)
-            .map_err(error::write)
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, data));
+        if let Ok(written) = written {
+            self.wrote(data.get(..written).unwrap_or_default());
+        }
+        Poll::Ready(written.map_err(error::write))
     }
 }
 
 impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.check()?;
         while let Some(mut buf) = self.writing.take() {
             if !buf.has_remaining() {
                 break;
@@ -135,9 +230,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
     }
 
     fn reset(&mut self, reset_code: u64) {
-        self.reset_on_drop = false;
-        // An error means that the stream is over already.
-        let _ = self.stream.reset(reset_code);
+        self.give_up(reset_code);
     }
 
     fn send_id(&self) -> StreamId {
@@ -160,8 +253,15 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
 
 impl<B> Drop for SendStream<B> {
     fn drop(&mut self) {
-        if self.reset_on_drop {
-            let _ = self.stream.reset(Code::H3_REQUEST_CANCELLED.value());
+        if !self.reset_on_drop || self.check().is_err() {
+            return;
+        }
+        // `h3` answers by itself where fields are too large, and leaves it at that: such an answer
+        // has no body, and is whole.
+        if self.status == FIELDS_TOO_LARGE && !self.more {
+            let _ = self.stream.finish();
+        } else {
+            self.give_up(Code::H3_REQUEST_CANCELLED.value());
         }
     }
 }
@@ -187,31 +287,40 @@ impl RecvStream {
         if !rest.is_empty() {
             early.push_back(Early::Unseen(rest));
         }
-        let mut this = Self::new(stream, watch, priorities.clone());
+        let mut this = Self::new(stream, watch, priorities.clone(), Arc::default());
         this.early = early;
         this
     }
 
-    fn new(stream: tautline::RecvStream, watch: Watch, priorities: Priorities) -> Self {
+    fn new(
+        stream: tautline::RecvStream,
+        watch: Watch,
+        priorities: Priorities,
+        exchange: Arc<Exchange>,
+    ) -> Self {
         Self {
             stream,
             watch,
             early: VecDeque::new(),
             held: BytesMut::new(),
             priorities,
+            exchange,
         }
     }
 
     /// Looks at a chunk and returns what `h3` shall see, perhaps nothing.
-    fn sift(&mut self, chunk: Bytes) -> Result<Bytes, Violation> {
-        let mut violation = None;
+    fn sift(&mut self, chunk: Bytes) -> Result<Bytes, StreamErrorIncoming> {
+        let mut refused = None;
         let priorities = &self.priorities;
+        if let Some(method) = self.exchange.asked.get() {
+            self.watch.answers(*method);
+        }
         let incomplete = self.watch.look(&chunk, |noticed| match noticed {
-            Noticed::Violation(noticed) => violation = violation.or(Some(noticed)),
             Noticed::PriorityUpdate { stream, value } => priorities.update(stream, &value),
+            noticed => refused = refused.take().or(Some(noticed)),
         });
-        if let Some(violation) = violation {
-            return Err(violation);
+        if let Some(refused) = refused {
+            return Err(self.refuse(refused));
         }
         if self.held.is_empty() && incomplete == 0 {
             return Ok(chunk);
@@ -229,6 +338,25 @@ impl RecvStream {
     }
 }
 
+impl RecvStream {
+    /// Ends what the peer is doing: the connection, or this stream.
+    fn refuse(&mut self, noticed: Noticed) -> StreamErrorIncoming {
+        match noticed {
+            Noticed::Violation(violation) => error::on_stream(self.priorities.refuse(violation)),
+            Noticed::Malformed(reason) => {
+                let malformed = Malformed { reason };
+                // The first reason stands.
+                let _ = self.exchange.malformed.set(malformed);
+                // An error means that the stream is over already.
+                let _ = self.stream.stop(Code::H3_MESSAGE_ERROR.value());
+                malformed.into()
+            }
+            // Not refused.
+            Noticed::PriorityUpdate { .. } => error::on_stream(ConnectionError::LocallyClosed),
+        }
+    }
+}
+
 impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
@@ -236,6 +364,9 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        if let Some(malformed) = self.exchange.malformed.get() {
+            return Poll::Ready(Err((*malformed).into()));
+        }
         loop {
             let chunk = match self.early.pop_front() {
                 Some(Early::Seen(bytes)) => return Poll::Ready(Ok(Some(bytes))),
@@ -243,17 +374,16 @@ impl quic::RecvStream for RecvStream {
                 None => ready!(self.stream.poll_read_chunk(cx, usize::MAX)).map_err(error::read)?,
             };
             let Some(chunk) = chunk else {
-                // `h3` says what a frame without its end means.
+                if let Some(refused) = self.watch.end() {
+                    return Poll::Ready(Err(self.refuse(refused)));
+                }
+                // `h3` says what the end means within a frame of a control stream.
                 let cut_off = self.held.split().freeze();
                 return Poll::Ready(Ok((!cut_off.is_empty()).then_some(cut_off)));
             };
-            match self.sift(chunk) {
-                Ok(ready) if ready.is_empty() => {}
-                Ok(ready) => return Poll::Ready(Ok(Some(ready))),
-                Err(violation) => {
-                    let lost = self.priorities.refuse(violation);
-                    return Poll::Ready(Err(error::on_stream(lost)));
-                }
+            let ready = self.sift(chunk)?;
+            if !ready.is_empty() {
+                return Poll::Ready(Ok(Some(ready)));
             }
         }
     }
@@ -284,13 +414,19 @@ impl<B> BidiStream<B> {
         (send, recv): (tautline::SendStream, tautline::RecvStream),
         priorities: Priorities,
     ) -> Self {
+        let exchange = Arc::new(Exchange::default());
+        let watch = Watch::request(priorities.quic().side());
         Self {
             send: SendStream {
                 stream: send,
                 writing: None,
                 reset_on_drop: true,
+                exchange: Arc::clone(&exchange),
+                first_frame: Some(Vec::new()),
+                status: 0,
+                more: false,
             },
-            recv: RecvStream::new(recv, Watch::request(priorities.quic().side()), priorities),
+            recv: RecvStream::new(recv, watch, priorities, exchange),
         }
     }
 }
@@ -343,7 +479,10 @@ impl<B> quic::RecvStream for BidiStream<B> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.recv.poll_data(cx)
+        let polled = self.recv.poll_data(cx);
+        // If it is malformed, the other half need not wait to be asked for something.
+        let _ = self.send.check();
+        polled
     }
 
     fn stop_sending(&mut self, error_code: u64) {

@@ -21,6 +21,11 @@ impl PartialVarint {
         (self.missing == 0).then_some(self.value)
     }
 
+    /// Whether some bytes of a number have come, but not all.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.missing > 0
+    }
+
     /// The number that `bytes` begin with, and what follows it.
     pub(crate) fn first(bytes: &[u8]) -> Option<(u64, &[u8])> {
         let mut number = Self::default();
