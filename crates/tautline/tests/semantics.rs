@@ -2,7 +2,15 @@
 
 mod common;
 
-use std::{future::Future, pin::pin, task::Poll};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
 use common::{pair, pair_with, pattern, within};
 use tautline::{
@@ -450,6 +458,236 @@ async fn cancelled_opens_waste_no_stream() {
         assert_eq!(recv.read_to_end(0).await.unwrap(), b"");
         let second = pair.client.open_uni().await.unwrap();
         assert_eq!(second.id().index(), first.id().index() + 1);
+    })
+    .await;
+}
+
+/// Every future that waits for something is polled and dropped while nothing has happened: no
+/// waker of theirs is kept, and those that wait on are woken all the same.
+#[tokio::test]
+async fn cancelled_waits_leave_no_waker_behind() {
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    within(async {
+        let mut small = TransportConfig::default();
+        small.datagram_send_buffer_bytes = 2_000;
+        let pair = pair_with(small_windows(), small).await;
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_chunk(9).await.unwrap().unwrap(), b"x"[..]);
+        settle().await;
+        let woken = Arc::new(Woken(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        let handles = Arc::strong_count(&woken);
+        for _ in 0..100 {
+            assert!(pin!(pair.client.read_datagram()).poll(&mut cx).is_pending());
+            assert!(pin!(pair.client.closed()).poll(&mut cx).is_pending());
+            assert!(pin!(send.stopped()).poll(&mut cx).is_pending());
+            assert!(pin!(pair.client.open_uni()).poll(&mut cx).is_pending());
+            assert!(pin!(pair.client.accept_bi()).poll(&mut cx).is_pending());
+            assert!(
+                pin!(pair.server_endpoint.accept())
+                    .poll(&mut cx)
+                    .is_pending()
+            );
+            assert_eq!(Arc::strong_count(&woken), handles, "a waker was kept");
+        }
+        // A stream has one place for whoever reads it, and that vanishes with the stream.
+        for _ in 0..100 {
+            let mut read = [0; 9];
+            assert!(pin!(recv.read(&mut read)).poll(&mut cx).is_pending());
+            assert!(Arc::strong_count(&woken) <= handles + 1, "wakers pile up");
+        }
+        drop(recv);
+        assert_eq!(Arc::strong_count(&woken), handles, "a waker was kept");
+        // One that stays is woken, once, when its time has come.
+        let mut stays = pin!(pair.client.closed());
+        assert!(stays.as_mut().poll(&mut cx).is_pending());
+        drop(pair.client.read_datagram());
+        assert!(pin!(pair.client.closed()).poll(&mut cx).is_pending());
+        pair.server.close(7, b"");
+        pair.server.closed().await;
+        while pair.client.close_reason().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(stays.as_mut().poll(&mut cx).is_ready());
+        assert_eq!(Arc::strong_count(&woken), handles, "a waker was kept");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_reads_of_datagrams_lose_none() {
+    within(async {
+        let pair = pair().await;
+        for index in 0..50_u8 {
+            // Before, while and after it arrives.
+            let before = poll_once(pair.server.read_datagram()).await;
+            assert!(before.is_none());
+            pair.client.send_datagram(vec![index].into()).unwrap();
+            let read = loop {
+                match poll_once(pair.server.read_datagram()).await {
+                    Some(datagram) => break datagram.unwrap(),
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            assert_eq!(read, [index][..]);
+        }
+        // One that arrives while a reader waits belongs to whoever reads next.
+        let mut waiting = Box::pin(pair.server.read_datagram());
+        assert!(poll_once(waiting.as_mut()).await.is_none());
+        pair.client.send_datagram(b"last"[..].into()).unwrap();
+        settle().await;
+        drop(waiting);
+        assert_eq!(pair.server.read_datagram().await.unwrap(), b"last"[..]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_datagrams_are_not_sent_and_others_once() {
+    within(async {
+        let mut small = TransportConfig::default();
+        small.datagram_send_buffer_bytes = 3_000;
+        let pair = pair_with(TransportConfig::default(), small).await;
+        let datagram = |index: u8| Bytes::from(vec![index; 1_000]);
+        let mut sent = Vec::new();
+        let mut cancelled = 0;
+        // Nothing runs meanwhile, and so the queue fills up.
+        for index in 0..100 {
+            match poll_once(pair.client.send_datagram_wait(datagram(index))).await {
+                Some(outcome) => {
+                    outcome.unwrap();
+                    sent.push(index);
+                }
+                None => cancelled += 1,
+            }
+            if index % 10 == 9 {
+                settle().await;
+            }
+        }
+        assert!(cancelled > 0, "the queue was never full");
+        settle().await;
+        // The queue has room again for one who waits now.
+        pair.client.send_datagram_wait(datagram(200)).await.unwrap();
+        sent.push(200);
+        let mut arrived = Vec::new();
+        while arrived.last() != Some(&200) {
+            let datagram = pair.server.read_datagram().await.unwrap();
+            assert_eq!(datagram.len(), 1_000);
+            arrived.push(datagram[0]);
+        }
+        // Loopback may drop some, but nothing comes that was not sent, or comes twice.
+        assert!(arrived.is_sorted_by(|a, b| a < b), "{arrived:?}");
+        assert!(
+            arrived.iter().all(|index| sent.contains(index)),
+            "{arrived:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_waits_for_a_stop_or_an_end_miss_nothing() {
+    within(async {
+        let pair = pair().await;
+        // A stop that comes while nobody waits.
+        let mut send = pair.client.open_uni().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        for _ in 0..20 {
+            assert!(poll_once(send.stopped()).await.is_none());
+        }
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        recv.stop(5).unwrap();
+        settle().await;
+        assert_eq!(send.stopped().await, Ok(Some(5)));
+        assert_eq!(send.stopped().await, Ok(Some(5)), "and still");
+        // Delivery likewise, of a stream that is gone at this end.
+        let mut send = pair.client.open_uni().await.unwrap();
+        let delivered = send.stopped();
+        for _ in 0..20 {
+            assert!(poll_once(send.stopped()).await.is_none());
+        }
+        send.finish().unwrap();
+        drop(send);
+        let mut recv = pair.server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_to_end(0).await.unwrap(), b"");
+        settle().await;
+        assert_eq!(delivered.await, Ok(None));
+        // The connection's end.
+        for _ in 0..20 {
+            assert!(poll_once(pair.client.closed()).await.is_none());
+        }
+        pair.server.close(9, b"");
+        while pair.client.close_reason().is_none() {
+            tokio::task::yield_now().await;
+        }
+        let ended = pair.client.closed().await;
+        assert!(
+            matches!(ended, ConnectionError::PeerApplication { code: 9, .. }),
+            "{ended}"
+        );
+        assert_eq!(pair.client.closed().await, ended, "and still");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn cancelled_waits_for_the_handshake_miss_nothing() {
+    within(async {
+        let pair = pair().await;
+        let address = pair.server_endpoint.local_addr();
+        let connecting = pair.client_endpoint.connect(address, "localhost").unwrap();
+        let accept = async { pair.server_endpoint.accept().await.unwrap().await.unwrap() };
+        let (client, _server) = tokio::join!(connecting, accept);
+        let client = client.unwrap();
+        // It is confirmed at some time between two of these.
+        let mut polls = 0;
+        while poll_once(client.handshake_confirmed()).await.is_none() {
+            polls += 1;
+            assert!(polls < 1_000_000);
+            tokio::task::yield_now().await;
+        }
+        client.handshake_confirmed().await.unwrap();
+        client.handshake_complete().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_connect_host_leaves_no_connection_behind() {
+    within(async {
+        let pair = pair().await;
+        let port = pair.server_endpoint.local_addr().port();
+        // Given up at every stage that polling shows, from before the name is resolved to just
+        // before the handshake is complete.
+        for polls in 0..12 {
+            let mut connecting = Box::pin(pair.client_endpoint.connect_host("localhost", port));
+            let mut connected = None;
+            for _ in 0..polls {
+                if let Some(outcome) = poll_once(connecting.as_mut()).await {
+                    connected = Some(outcome.unwrap());
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            drop(connecting);
+            drop(connected);
+        }
+        // Whoever got through to the server is told.
+        while let Some(Some(incoming)) = poll_once(pair.server_endpoint.accept()).await {
+            let _ = incoming.await;
+        }
+        pair.client.close(0, b"");
+        pair.client_endpoint.wait_idle().await;
+        assert_eq!(pair.client_endpoint.open_connections(), 0);
     })
     .await;
 }
