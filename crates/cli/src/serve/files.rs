@@ -5,7 +5,7 @@
 //! Does not own: HTTP (`reply.rs`).
 
 use std::{
-    fs::{File, Metadata},
+    fs::{DirEntry, File, Metadata},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     sync::Arc,
@@ -192,6 +192,8 @@ impl Site {
             _ if self.listing => {}
             _ => return Err(NoFile::Forbidden),
         }
+        // An open directory counts as an open file, which bounds the listings under way too.
+        let _place = self.places.try_acquire().map_err(|_| NoFile::Busy)?;
         let mut entries = Vec::new();
         let mut truncated = false;
         for entry in std::fs::read_dir(path).map_err(|error| refuse(&error))? {
@@ -207,9 +209,8 @@ impl Site {
                 truncated = true;
                 break;
             }
-            // Links are shown as what they lead to, and not at all if that is outside. What is
-            // neither file nor directory would not be served.
-            let Ok((_, metadata)) = self.inside(&entry.path()) else {
+            // What is neither file nor directory would not be served.
+            let Ok(metadata) = self.listed(&entry) else {
                 continue;
             };
             if !metadata.is_dir() && !metadata.is_file() {
@@ -233,6 +234,16 @@ impl Site {
             entries,
             truncated,
         })
+    }
+
+    /// What an entry of a directory inside of the root is. Links are shown as what they lead to,
+    /// and not at all if that is outside; only they need a way to be followed, which costs several
+    /// times as much as all the rest.
+    fn listed(&self, entry: &DirEntry) -> Result<Metadata, NoFile> {
+        match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => entry.metadata().map_err(|error| refuse(&error)),
+            _ => self.inside(&entry.path()).map(|(_, metadata)| metadata),
+        }
     }
 }
 
