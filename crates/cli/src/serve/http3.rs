@@ -1,11 +1,14 @@
 //! Answers over HTTP/3.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use h3::{error::Code, server::RequestResolver};
+use bytes::{Buf, Bytes};
+use h3::{
+    error::{Code, StreamError},
+    server::RequestResolver,
+};
 use tautline::Connection;
-use tautline_h3::Priorities;
+use tautline_h3::{Malformed, Priorities};
 use tokio::{
     sync::Semaphore,
     task::{JoinSet, spawn_blocking},
@@ -18,10 +21,13 @@ use super::{
     reply::{self, Body, Reply},
 };
 
-type Stream = h3::server::RequestStream<tautline_h3::BidiStream<Bytes>, Bytes>;
+type Sending = h3::server::RequestStream<tautline_h3::SendStream<Bytes>, Bytes>;
+type Receiving = h3::server::RequestStream<tautline_h3::RecvStream, Bytes>;
 
 /// After GOAWAY, requests that were under way may still come in for this long.
 const LAST_CALL: Duration = Duration::from_millis(200);
+/// Bytes of a request's body that are read, to see whether it is well-formed.
+const MAX_REQUEST_BYTES: usize = 64 * 1024;
 
 /// Answers requests until client or server has enough.
 pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
@@ -93,37 +99,77 @@ async fn answer(
     turns: Arc<Semaphore>,
 ) {
     // Dropping a stream resets it, so that giving up needs no further words.
-    let Ok(Ok((request, mut stream))) = timeout(server.patience, resolver.resolve_request()).await
+    let Ok(Ok((request, stream))) = timeout(server.patience, resolver.resolve_request()).await
     else {
         return;
     };
     priorities.apply(stream.send_id(), request.headers());
-    // Never closed.
-    let _turn = turns.acquire().await;
+    let (mut stream, mut body) = stream.split();
     let (parts, ()) = request.into_parts();
-    let site = server.site.clone();
-    let path = parts.uri.path().to_owned();
-    let method = parts.method.clone();
-    let looked_up =
-        spawn_blocking(move || reply::answer(&site, &method, &path, &parts.headers)).await;
-    // Cancelled only when the program ends.
-    let Ok(reply) = looked_up else { return };
-    let status = reply.head.status();
-    let outcome = match send(&server, &quic, &mut stream, reply).await {
-        Ok(()) => status.as_str().to_owned(),
-        Err(reason) => {
-            stream.stop_stream(Code::H3_REQUEST_CANCELLED);
-            format!("{} given up: {reason}", status.as_str())
+    let what = format!("{} {}", parts.method, parts.uri.path());
+    let answering = async {
+        // Never closed.
+        let _turn = turns.acquire().await;
+        let site = server.site.clone();
+        let path = parts.uri.path().to_owned();
+        let looked_up =
+            spawn_blocking(move || reply::answer(&site, &parts.method, &path, &parts.headers));
+        // Cancelled only when the program ends.
+        let reply = looked_up.await.map_err(|error| error.to_string())?;
+        let status = reply.head.status();
+        match send(&server, &quic, &mut stream, reply).await {
+            Ok(()) => Ok(status.as_str().to_owned()),
+            Err(reason) => Err(format!("{} given up: {reason}", status.as_str())),
         }
     };
-    let what = format!("{} {}", parts.method, parts.uri.path());
+    // A request that is malformed further on is not answered, if that is known in time.
+    let outcome = tokio::select! {
+        biased;
+        error = broken(&mut body) => Err((code_for(&error), format!("given up: {error}"))),
+        outcome = answering => outcome.map_err(|said| (Code::H3_REQUEST_CANCELLED, said)),
+    };
+    let outcome = outcome.unwrap_or_else(|(code, said)| {
+        stream.stop_stream(code);
+        said
+    });
     server.log(quic.remote_address(), "h3", &what, &outcome);
+}
+
+/// Reads what follows the request's head, which answers do not depend on; ready only if it breaks.
+async fn broken(body: &mut Receiving) -> StreamError {
+    let mut received = 0;
+    loop {
+        match body.recv_data().await {
+            Ok(Some(data)) => received += data.remaining(),
+            Ok(None) => break,
+            Err(error) => return error,
+        }
+        if received > MAX_REQUEST_BYTES {
+            body.stop_sending(Code::H3_NO_ERROR);
+            return pending().await;
+        }
+    }
+    match body.recv_trailers().await {
+        Ok(_) => pending().await,
+        Err(error) => error,
+    }
+}
+
+/// What the client hears of a request that broke. RFC 9114 s4.1.1, s4.1.2, s8.1.
+fn code_for(error: &StreamError) -> Code {
+    match error {
+        StreamError::RemoteTerminate { .. } => Code::H3_REQUEST_INCOMPLETE,
+        StreamError::Undefined(error) if error.is::<Malformed>() => Code::H3_MESSAGE_ERROR,
+        StreamError::HeaderTooBig { .. } => Code::H3_EXCESSIVE_LOAD,
+        StreamError::StreamError { code, .. } => *code,
+        _ => Code::H3_REQUEST_CANCELLED,
+    }
 }
 
 async fn send(
     server: &Server,
     quic: &Connection,
-    stream: &mut Stream,
+    stream: &mut Sending,
     reply: Reply,
 ) -> Result<(), String> {
     let patience = server.patience;
