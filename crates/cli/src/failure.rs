@@ -61,6 +61,12 @@ impl Failure {
         ExitCode::from(self.code)
     }
 
+    /// The same failure, with a clause behind it.
+    pub(crate) fn then(mut self, clause: impl fmt::Display) -> Self {
+        self.sentence = format!("{}; {clause}", self.sentence);
+        self
+    }
+
     /// The same failure, with where it happened in front.
     pub(crate) fn at(mut self, place: impl fmt::Display) -> Self {
         self.sentence = format!("{place}: {}", self.sentence);

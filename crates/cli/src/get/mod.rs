@@ -1,6 +1,7 @@
 //! `tautline get`: files over HTTP/3.
 //!
-//! Purpose: downloads that resume, several at once over one connection per server.
+//! Purpose: downloads that resume, several at once over one connection per server; what a server
+//! rejects or gives up is asked for again.
 //! Owns: what to fetch and where to put it (here, `target.rs`), part files (`part.rs`), the
 //! transfer (`origin.rs`).
 //! Does not own: reaching a host that has several addresses (`tautline`).
@@ -21,7 +22,11 @@ use std::{
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline::{Endpoint, TransportConfig};
-use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
+use tokio::{
+    sync::{Mutex, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::{
     checksum::Digest,
@@ -30,6 +35,7 @@ use crate::{
     output::print,
     signals::asked_to_stop,
 };
+use origin::Again;
 pub(crate) use origin::{Job, Origin, Protocol};
 pub(crate) use part::Out;
 use target::OriginKey;
@@ -37,6 +43,11 @@ pub(crate) use target::Target;
 
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
+
+/// How often a file is asked for, the first time included.
+const MAX_ATTEMPTS: u32 = 4;
+/// Before the second attempt; four times as long before each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What to download and whom to trust.
 #[derive(Debug, clap::Args)]
@@ -191,14 +202,17 @@ struct Shared {
     turns: Semaphore,
 }
 
+impl Shared {
+    async fn connect(&self, (host, port): &OriginKey) -> Outcome<Origin> {
+        let quic = self.trust.connect(&self.endpoint, host, *port).await?;
+        Origin::new(quic, self.protocol).await
+    }
+}
+
 /// Everything from one server; returns what failed.
-async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job>) -> Vec<Failure> {
-    let connected = async {
-        let quic = shared.trust.connect(&shared.endpoint, &host, port).await?;
-        Origin::new(quic, shared.protocol).await
-    };
-    let origin = match connected.await {
-        Ok(origin) => origin,
+async fn from_origin(shared: Arc<Shared>, key: OriginKey, jobs: Vec<Job>) -> Vec<Failure> {
+    let server = match Server::reach(Arc::clone(&shared), key).await {
+        Ok(server) => Arc::new(server),
         // Each of its files fails, and is counted.
         Err(failure) => {
             let failed = jobs.iter().map(|job| failure.clone().at(&job.target));
@@ -207,13 +221,13 @@ async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job
     };
     let mut work = JoinSet::new();
     for job in jobs {
-        let (origin, shared) = (origin.clone(), Arc::clone(&shared));
+        let (server, shared) = (Arc::clone(&server), Arc::clone(&shared));
         work.spawn(async move {
             let progress = &shared.progress;
             // The semaphore is never closed.
             let _turn = shared.turns.acquire().await;
             let bar = progress.bar(&job);
-            let outcome = origin.fetch(&job, &bar).await;
+            let outcome = server.fetch(&job, &bar).await;
             progress.done(&bar);
             outcome
                 .and_then(|digest| progress.report(&job, digest))
@@ -225,8 +239,54 @@ async fn from_origin(shared: Arc<Shared>, (host, port): OriginKey, jobs: Vec<Job
     while let Some(outcome) = work.join_next().await {
         failures.extend(outcome.unwrap_or_else(|error| Some(Failure::new(error.to_string()))));
     }
-    origin.close();
+    server.origin.lock().await.close();
     failures
+}
+
+/// A server, and the connection to it that takes requests.
+struct Server {
+    shared: Arc<Shared>,
+    key: OriginKey,
+    origin: Mutex<Origin>,
+}
+
+impl Server {
+    async fn reach(shared: Arc<Shared>, key: OriginKey) -> Outcome<Self> {
+        let origin = Mutex::new(shared.connect(&key).await?);
+        Ok(Self {
+            shared,
+            key,
+            origin,
+        })
+    }
+
+    /// Fetches a file, and asks again where RFC 9114 lets us: what the server rejected, gave up or
+    /// left unanswered when it went away.
+    async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Outcome<Digest> {
+        let mut attempts = 1;
+        loop {
+            let origin = self.origin.lock().await.clone();
+            let broken = match origin.fetch(job, bar).await {
+                Ok(digest) => return Ok(digest),
+                Err(broken) => broken,
+            };
+            let Some(again) = broken.again.filter(|_| attempts < MAX_ATTEMPTS) else {
+                return Err(broken.after(attempts));
+            };
+            sleep(FIRST_PAUSE * 4_u32.pow(attempts - 1)).await;
+            attempts += 1;
+            if again == Again::Elsewhere {
+                let mut current = self.origin.lock().await;
+                // Unless another download was faster.
+                if current.is(&origin) {
+                    let connected = self.shared.connect(&self.key).await;
+                    *current = connected.map_err(|failure| {
+                        failure.then("the connection before had taken no more requests")
+                    })?;
+                }
+            }
+        }
+    }
 }
 
 /// Bars on the terminal.

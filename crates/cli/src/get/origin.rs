@@ -10,7 +10,7 @@ use h3::{
 };
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use indicatif::ProgressBar;
-use tautline::{Connection, ReadError, RecvStream};
+use tautline::{Connection, ConnectionError, ReadError, RecvStream};
 use tautline_h3::OpenStreams;
 
 use super::{
@@ -73,8 +73,16 @@ impl Origin {
         })
     }
 
+    /// Whether the other is on the same connection.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.quic.stable_id() == other.quic.stable_id()
+    }
+
     /// Fetches a file; the bar shows how far it is.
-    pub(crate) async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Outcome<Digest> {
+    ///
+    /// # Errors
+    /// [`Broken`] says whether, and where, it may be asked for again.
+    pub(crate) async fn fetch(&self, job: &Job, bar: &ProgressBar) -> Result<Digest, Broken> {
         let url = job.target.to_string();
         // HTTP/0.9 knows no ranges: it can ask before the disk is looked at, as early data must.
         let asked = match &self.http {
@@ -88,15 +96,25 @@ impl Origin {
                 self.over_http3(http, &job.target, &mut part, resume, bar)
                     .await
             }
-            Asked::Http09(answer) => over_http09(answer, &mut part, bar).await,
+            Asked::Http09(answer) => over_http09(answer, &mut part, bar)
+                .await
+                .map_err(Broken::from),
         };
-        match received {
-            Ok(()) => part.finish(job.expected).await,
-            Err(failure) if part.give_up().await => Err(Failure::new(format!(
-                "{failure}; what arrived is kept: the same command goes on from there"
-            ))),
-            Err(failure) => Err(failure),
-        }
+        let broken = match received {
+            Ok(()) => return Ok(part.finish(job.expected).await?),
+            Err(broken) => broken,
+        };
+        let nothing_yet = part.received() == 0;
+        Err(if part.give_up().await {
+            Broken {
+                kept: true,
+                ..broken
+            }
+        } else {
+            // What was written and cannot be resumed would be written twice.
+            let again = broken.again.filter(|_| nothing_yet);
+            Broken { again, ..broken }
+        })
     }
 
     async fn over_http3(
@@ -106,24 +124,28 @@ impl Origin {
         part: &mut Part,
         mut resume: Option<Resume>,
         bar: &ProgressBar,
-    ) -> Outcome {
+    ) -> Result<(), Broken> {
         let url = target.to_string();
         let mut target = target.clone();
         for _ in 0..MAX_REDIRECTS {
             let request = request(&target, resume.as_ref())?;
             let sent = http.send_request(request).await;
-            let mut stream = sent.map_err(|error| broken(&self.quic, &error))?;
+            let mut stream = sent.map_err(|error| self.broken(&error))?;
             match stream.finish().await {
                 Ok(()) => {}
                 // The server has answered before it heard that there is nothing more to the
                 // request, which is no reason to leave its answer. RFC 9114 s4.1.
                 Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
-                Err(error) => return Err(broken(&self.quic, &error)),
+                Err(error) => return Err(self.broken(&error)),
             }
-            let response = stream
-                .recv_response()
-                .await
-                .map_err(|error| broken(&self.quic, &error))?;
+            let mut response = stream.recv_response().await;
+            // RFC 9114 s4.1: any number of interim responses.
+            while let Ok(interim) = &response
+                && interim.status().is_informational()
+            {
+                response = stream.recv_response().await;
+            }
+            let response = response.map_err(|error| self.broken(&error))?;
             let end = match judge(&response, &target, resume.as_ref())? {
                 Verdict::Body { from, end } => {
                     if from == 0 {
@@ -152,7 +174,7 @@ impl Origin {
             }
             loop {
                 let data = stream.recv_data().await;
-                let Some(mut data) = data.map_err(|error| broken(&self.quic, &error))? else {
+                let Some(mut data) = data.map_err(|error| self.broken(&error))? else {
                     break;
                 };
                 let bytes = data.copy_to_bytes(data.remaining());
@@ -161,13 +183,52 @@ impl Origin {
             }
             let got = part.received();
             return match end {
-                Some(end) if got != end => Err(Failure::new(format!(
+                Some(end) if got != end => Err(Broken::from(Failure::new(format!(
                     "the server announced {end} bytes and sent {got}"
-                ))),
+                )))),
                 _ => Ok(()),
             };
         }
-        Err(Failure::new("too many redirects"))
+        Err(Failure::new("too many redirects").into())
+    }
+
+    /// Why a request broke, and whether it may be sent again. RFC 9114 s4.1.1, s5.2.
+    fn broken(&self, error: &StreamError) -> Broken {
+        let closed = self.quic.close_reason();
+        let failure = match (&closed, error) {
+            (None, StreamError::RemoteTerminate { code }) => {
+                Failure::new(format!("the server gave the transfer up ({code:?})"))
+            }
+            (None, StreamError::RemoteClosing) => {
+                Failure::new("the server takes no more requests on this connection")
+            }
+            (None, StreamError::Undefined(error)) => {
+                Failure::new(format!("the transfer broke: {error}"))
+            }
+            _ => broken(&self.quic, error),
+        };
+        let again = match (closed, error) {
+            // What a connection that ends well leaves unanswered may be asked for on the next one.
+            (Some(ConnectionError::PeerApplication { code, .. }), _)
+                if Code::H3_NO_ERROR == code =>
+            {
+                Some(Again::Elsewhere)
+            }
+            (Some(_), _) => None,
+            // GOAWAY.
+            (None, StreamError::RemoteClosing) => Some(Again::Elsewhere),
+            (None, StreamError::RemoteTerminate { code })
+                if [Code::H3_REQUEST_REJECTED, Code::H3_REQUEST_CANCELLED].contains(code) =>
+            {
+                Some(Again::Here)
+            }
+            (None, _) => None,
+        };
+        Broken {
+            failure,
+            again,
+            kept: false,
+        }
     }
 
     /// Sends a request of HTTP/0.9.
@@ -185,6 +246,58 @@ impl Origin {
             0
         };
         self.quic.close(code, b"");
+    }
+}
+
+/// Why there is no file.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    failure: Failure,
+    /// Where to ask again, if that may help; every request is a GET, which may be repeated.
+    pub(crate) again: Option<Again>,
+    /// What arrived can be resumed.
+    kept: bool,
+}
+
+/// Where a request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The server gave up this one request.
+    Here,
+    /// The connection takes no more requests.
+    Elsewhere,
+}
+
+impl Broken {
+    /// The last word on it, after so many attempts.
+    pub(crate) fn after(self, attempts: u32) -> Failure {
+        let failure = Failure::from(self);
+        if attempts > 1 {
+            failure.then(format!("that was attempt {attempts} and the last"))
+        } else {
+            failure
+        }
+    }
+}
+
+impl From<Failure> for Broken {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            again: None,
+            kept: false,
+        }
+    }
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        if broken.kept {
+            let kept = "what arrived is kept: the same command goes on from there";
+            broken.failure.then(kept)
+        } else {
+            broken.failure
+        }
     }
 }
 

@@ -135,7 +135,7 @@ impl Client {
                 // The semaphore is never closed.
                 let _turn = turns.acquire().await;
                 let fetched = origin.fetch(&job, &ProgressBar::hidden()).await;
-                fetched.map_err(|failure| failure.at(&job.target))
+                fetched.map_err(|broken| Failure::from(broken).at(&job.target))
             });
         }
         while let Some(done) = work.join_next().await {
