@@ -137,8 +137,12 @@ fn requests_that_break_later_end_their_answer() {
     });
 }
 
-/// A server in this process, one task for each connection; the command that gets `/file` from it.
-fn serve<F, T>(got: &std::path::Path, answer: F) -> (Command, thread::JoinHandle<()>)
+/// A server in this process, for so many connections one after the other; the command that gets `/file` from it.
+fn serve<F, T>(
+    got: &std::path::Path,
+    connections: usize,
+    answer: F,
+) -> (Command, thread::JoinHandle<()>)
 where
     F: Fn(usize, Connection) -> T + Send + 'static,
     T: Future<Output = ()> + 'static,
@@ -151,14 +155,9 @@ where
         runtime().block_on(async {
             let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
             tell.send(endpoint.local_addr().port()).unwrap();
-            let mut connections = 0;
-            // Until the last connection ends well.
-            while let Some(incoming) = endpoint.accept().await {
-                answer(connections, incoming.await.unwrap()).await;
-                connections += 1;
-                if endpoint.open_connections() == 0 {
-                    break;
-                }
+            for index in 0..connections {
+                let incoming = endpoint.accept().await.unwrap();
+                answer(index, incoming.await.unwrap()).await;
             }
             endpoint.close(Code::H3_NO_ERROR.value(), b"");
             endpoint.wait_idle().await;
@@ -179,7 +178,7 @@ fn a_download_goes_on_after_the_server_gave_it_up() {
     let got = tempfile::tempdir().unwrap();
     let content = Arc::new(noise(300_000, 3));
     let body = Arc::clone(&content);
-    let (mut get, thread) = serve(got.path(), move |_, quic| {
+    let (mut get, thread) = serve(got.path(), 1, move |_, quic| {
         let body = Bytes::from_owner(body.to_vec());
         async move {
             let connection = tautline_h3::Connection::new(quic.clone());
@@ -243,10 +242,10 @@ fn a_download_goes_on_after_the_server_gave_it_up() {
 #[test]
 fn a_download_moves_to_another_connection_when_the_server_goes_away() {
     let got = tempfile::tempdir().unwrap();
-    let (mut get, thread) = serve(got.path(), |connections, quic| async move {
+    let (mut get, thread) = serve(got.path(), 2, |index, quic| async move {
         let mut control = quic.open_uni().await.unwrap();
         control.write_all(CONTROL).await.unwrap();
-        if connections == 0 {
+        if index == 0 {
             // No request is answered. It ends as servers end that have finished.
             control.write_all(&[0x07, 0x01, 0x00]).await.unwrap();
             let (mut send, _recv) = quic.accept_bi().await.unwrap();
@@ -269,7 +268,7 @@ fn a_download_moves_to_another_connection_when_the_server_goes_away() {
 #[test]
 fn a_server_that_always_rejects_is_not_asked_for_ever() {
     let got = tempfile::tempdir().unwrap();
-    let (mut get, thread) = serve(got.path(), |_, quic| async move {
+    let (mut get, thread) = serve(got.path(), 1, |_, quic| async move {
         let mut control = quic.open_uni().await.unwrap();
         control.write_all(CONTROL).await.unwrap();
         let mut requests = 0;
