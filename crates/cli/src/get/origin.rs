@@ -199,7 +199,7 @@ impl Origin {
             (None, StreamError::RemoteTerminate { code }) => {
                 Failure::new(format!("the server gave the transfer up ({code:?})"))
             }
-            (None, StreamError::RemoteClosing) => {
+            (_, StreamError::RemoteClosing) => {
                 Failure::new("the server takes no more requests on this connection")
             }
             (None, StreamError::Undefined(error)) => {
@@ -214,9 +214,10 @@ impl Origin {
             {
                 Some(Again::Elsewhere)
             }
+            // GOAWAY; without requests under way, `h3` closes the connection then.
+            (_, StreamError::RemoteClosing) => Some(Again::Elsewhere),
+            (Some(_), error) if error.is_h3_no_error() => Some(Again::Elsewhere),
             (Some(_), _) => None,
-            // GOAWAY.
-            (None, StreamError::RemoteClosing) => Some(Again::Elsewhere),
             (None, StreamError::RemoteTerminate { code })
                 if [Code::H3_REQUEST_REJECTED, Code::H3_REQUEST_CANCELLED].contains(code) =>
             {
