@@ -137,7 +137,7 @@ fn requests_that_break_later_end_their_answer() {
     });
 }
 
-/// A server in this process, for so many connections one after the other; the command that gets `/file` from it.
+/// A server in this process, for so many connections; the command that gets `/file` from it.
 fn serve<F, T>(
     got: &std::path::Path,
     connections: usize,
@@ -145,7 +145,7 @@ fn serve<F, T>(
 ) -> (Command, thread::JoinHandle<()>)
 where
     F: Fn(usize, Connection) -> T + Send + 'static,
-    T: Future<Output = ()> + 'static,
+    T: Future<Output = ()> + Send + 'static,
 {
     let identity = tls::self_signed(["localhost"]).unwrap();
     let config = identity.server().alpn(["h3"]).build().unwrap();
@@ -155,9 +155,13 @@ where
         runtime().block_on(async {
             let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
             tell.send(endpoint.local_addr().port()).unwrap();
+            let mut tasks = tokio::task::JoinSet::new();
             for index in 0..connections {
                 let incoming = endpoint.accept().await.unwrap();
-                answer(index, incoming.await.unwrap()).await;
+                tasks.spawn(answer(index, incoming.await.unwrap()));
+            }
+            while let Some(done) = tasks.join_next().await {
+                done.unwrap();
             }
             endpoint.close(Code::H3_NO_ERROR.value(), b"");
             endpoint.wait_idle().await;
