@@ -224,8 +224,9 @@ impl EndpointBuilder {
             others,
             buffers: Mutex::new(first.buffers),
             buffer_bytes: self.socket_buffer_bytes,
+            reports_errors: self.server.is_none(),
         });
-        if self.server.is_none() {
+        if shared.reports_errors {
             let mains = sockets.iter().map(|shard| &shard.main);
             mains.for_each(BoundSocket::report_errors);
         }

@@ -61,6 +61,9 @@ struct EndpointShared {
     others: Vec<SocketAddr>,
     buffers: Mutex<SocketBuffers>,
     buffer_bytes: usize,
+    /// Whether sockets report ICMP errors: for clients, who want to know of a refused port. A
+    /// server would hear of every client that vanished.
+    reports_errors: bool,
 }
 
 impl Clone for Endpoint {
@@ -284,7 +287,9 @@ impl Endpoint {
         let adopt = |socket| BoundSocket::adopt(socket, self.shared.buffer_bytes);
         let new: std::io::Result<Vec<_>> = sockets.into_iter().map(adopt).collect();
         for (shard, new) in shards.iter().zip(new.map_err(BindError::Setup)?) {
-            new.report_errors();
+            if self.shared.reports_errors {
+                new.report_errors();
+            }
             *self.shared.local.lock() = new.local_addr();
             *self.shared.buffers.lock() = new.buffers;
             shard.state.lock().new_socket = Some(new);
