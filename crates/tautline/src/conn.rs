@@ -231,6 +231,13 @@ impl ConnState {
         self.error.clone().map_or(Ok(()), Err)
     }
 
+    /// As [`Self::alive`], and also once the transport has ended what it has not told yet: it keeps
+    /// no streams from then on. Not for those who wait for events, which come before the end.
+    pub(crate) fn usable(&self) -> Result<(), ConnectionError> {
+        self.alive()?;
+        self.quic.untold_end().cloned().map_or(Ok(()), Err)
+    }
+
     /// Takes what the transport wants to tell, and collects who must hear of it, until `limit` tasks
     /// must. True when that was all.
     pub(crate) fn absorb_events(&mut self, woken: &mut Vec<Waker>, limit: usize) -> bool {

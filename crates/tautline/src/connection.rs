@@ -387,7 +387,7 @@ impl Connection {
 }
 
 fn queue_datagram(state: &mut ConnState, data: Bytes) -> Result<(), SendDatagramError> {
-    state.alive()?;
+    state.usable()?;
     state
         .quic
         .send_datagram(data)

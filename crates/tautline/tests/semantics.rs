@@ -793,3 +793,88 @@ async fn unread_datagrams_are_dropped_oldest_first() {
     })
     .await;
 }
+
+/// The close arrives together with what wakes more tasks than are woken at once: those that run
+/// before the close was told to anybody hear of it all the same.
+#[tokio::test]
+async fn whoever_runs_before_the_end_is_told_hears_of_it() {
+    const STREAMS: usize = 100;
+    const CODE: u64 = 7;
+    within(async {
+        let identity = common::identity();
+        let (address_out, address) = std::sync::mpsc::channel();
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let (done_out, done) = std::sync::mpsc::channel();
+        let config = common::server_config(&identity, TransportConfig::default());
+        // A thread of its own, so that the server can act while the client cannot.
+        let server = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async move {
+                let endpoint = tautline::Endpoint::builder()
+                    .server(config)
+                    .bind(common::loopback())
+                    .unwrap();
+                address_out.send(endpoint.local_addr()).unwrap();
+                let connection = endpoint.accept().await.unwrap().await.unwrap();
+                let mut streams = Vec::new();
+                for _ in 0..STREAMS {
+                    let (send, mut recv) = connection.accept_bi().await.unwrap();
+                    recv.read_exact(&mut [0]).await.unwrap();
+                    streams.push((send, recv));
+                }
+                gone.await.unwrap();
+                for (send, _) in &mut streams {
+                    send.write_all(b"!").await.unwrap();
+                }
+                settle().await;
+                connection.close(CODE, b"enough");
+                settle().await;
+                done_out.send(()).unwrap();
+                endpoint.wait_idle().await;
+            });
+        });
+        let endpoint = tautline::Endpoint::client(common::loopback()).unwrap();
+        endpoint.set_default_client_config(common::client_config(
+            &identity,
+            TransportConfig::default(),
+        ));
+        let connecting = endpoint.connect(address.recv().unwrap(), "localhost");
+        let connection = connecting.unwrap().await.unwrap();
+        let mut tasks = Vec::new();
+        for _ in 0..STREAMS {
+            let (mut send, mut recv) = connection.open_bi().await.unwrap();
+            send.write_all(b"?").await.unwrap();
+            let connection = connection.clone();
+            tasks.push(tokio::spawn(async move {
+                let read = recv.read_chunk(1).await;
+                let written = send.write_all(b"more").await;
+                let sent = connection.send_datagram(Bytes::from_static(b"more"));
+                (read, written, sent)
+            }));
+        }
+        settle().await;
+        go.send(()).unwrap();
+        // No task and no driver runs here meanwhile.
+        done.recv().unwrap();
+        let reason = ConnectionError::PeerApplication {
+            code: CODE,
+            reason: Bytes::from_static(b"enough"),
+        };
+        for task in tasks {
+            let (read, written, sent) = task.await.unwrap();
+            assert_eq!(read, Ok(Some(Bytes::from_static(b"!"))));
+            assert_eq!(written, Err(WriteError::ConnectionLost(reason.clone())));
+            assert_eq!(
+                sent,
+                Err(tautline::SendDatagramError::ConnectionLost(reason.clone()))
+            );
+        }
+        drop(connection);
+        endpoint.wait_idle().await;
+        server.join().unwrap();
+    })
+    .await;
+}

@@ -91,7 +91,7 @@ impl RecvStream {
             let outcome = match read(state, id) {
                 Ok(Read::Some(chunk)) => Ok(Some(chunk)),
                 Ok(Read::Finished) => Ok(None),
-                Ok(Read::Blocked) => match state.alive() {
+                Ok(Read::Blocked) => match state.usable() {
                     Err(lost) => Err(ReadError::ConnectionLost(lost)),
                     Ok(()) => {
                         state.waiting.read(id, cx);
@@ -99,7 +99,7 @@ impl RecvStream {
                     }
                 },
                 Err(TransportReadError::Reset(code)) => Err(ReadError::Reset(code)),
-                Err(_) => Err(match state.alive() {
+                Err(_) => Err(match state.usable() {
                     Err(lost) => ReadError::ConnectionLost(lost),
                     Ok(()) => ReadError::ClosedStream,
                 }),
@@ -323,13 +323,13 @@ impl RecvStream {
             Ok(ReceiveEnd::Complete) => Poll::Ready(Ok(None)),
             Ok(ReceiveEnd::Reset(code)) => Poll::Ready(Ok(Some(code))),
             Ok(ReceiveEnd::Open) => {
-                if let Err(lost) = state.alive() {
+                if let Err(lost) = state.usable() {
                     return Poll::Ready(Err(ReadError::ConnectionLost(lost)));
                 }
                 state.waiting.read(id, cx);
                 Poll::Pending
             }
-            Err(_) => Poll::Ready(Err(match state.alive() {
+            Err(_) => Poll::Ready(Err(match state.usable() {
                 Err(lost) => ReadError::ConnectionLost(lost),
                 Ok(()) => ReadError::ClosedStream,
             })),

@@ -64,7 +64,7 @@ impl SendStream {
     ) -> Poll<Result<T, WriteError>> {
         let id = self.id;
         self.conn.with(|state| {
-            state.alive()?;
+            state.usable()?;
             match write(state) {
                 Ok(taken) if took_something(&taken) => {
                     state.touched = true;

@@ -96,6 +96,15 @@ impl Connection {
         self.life.state == State::Drained
     }
 
+    /// Why the connection is over, while [`Event::Lost`] waits behind other events to be polled.
+    /// Its streams are gone already: whoever finds one unknown may have the reason here.
+    pub fn untold_end(&self) -> Option<&ConnectionError> {
+        match self.outbox.untold() {
+            Some(Event::Lost(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Closes with an application error code (below 2^62) and words for the peer. Streams are
     /// abandoned as they stand: what was not delivered is dropped at once, what arrived in order
     /// can still be read.

@@ -76,6 +76,11 @@ impl Outbox {
         last
     }
 
+    /// The terminal event, as long as it waits behind others.
+    pub(crate) fn untold(&self) -> Option<&Event> {
+        self.last.as_ref()
+    }
+
     /// Nobody listens any more; the endpoint still does.
     pub(crate) fn abandon(&mut self) {
         self.events = VecDeque::new();
