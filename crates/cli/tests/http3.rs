@@ -2,12 +2,14 @@
 
 mod common;
 
-use std::{process::Command, sync::Arc, thread};
+use std::{process::Command, sync::Arc, thread, time::Duration};
 
 use bytes::Bytes;
 use common::{Server, fail, noise, put, read, succeed, tautline};
 use h3::error::Code;
-use tautline::{Connection, Endpoint, ReadError, ReadToEndError, tls};
+use tautline::{
+    Connection, Endpoint, ReadError, ReadToEndError, TransportConfig, config::WindowConfig, tls,
+};
 use tokio::runtime::{Builder, Runtime};
 
 /// A control stream with empty SETTINGS.
@@ -289,4 +291,61 @@ fn a_server_that_always_rejects_is_not_asked_for_ever() {
     assert!(said.contains("attempt 4 and the last"), "{said}");
     assert!(std::fs::read_dir(got.path()).unwrap().next().is_none());
     thread.join().unwrap();
+}
+
+/// Requests that are taken back make room for others in the client's eyes, not in the server's,
+/// which has as many of them as it answers and keeps waiting, and no more.
+#[test]
+fn requests_that_are_taken_back_do_not_pile_up() {
+    /// As many as a server may keep, and some.
+    const FEW: usize = 400;
+    const MANY: usize = 4 * FEW;
+    for alpn in ["h3", "hq-interop"] {
+        let www = tempfile::tempdir().unwrap();
+        put(www.path(), "file", &noise(1_000_000, 9));
+        let server = Server::serve(www.path(), &[]);
+        runtime().block_on(async {
+            let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+            let config = tls::ClientTls::danger_accept_any_certificate().alpn([alpn]);
+            let mut config = config.build().unwrap();
+            // Answers do not end by themselves.
+            let mut transport = TransportConfig::default();
+            transport.stream_receive_window = WindowConfig::fixed(1_000);
+            config.transport = Arc::new(transport);
+            let address = ([127, 0, 0, 1], server.port).into();
+            let quic = endpoint.connect_with(config, address, "localhost").unwrap();
+            let quic = quic.await.unwrap();
+            let request = match alpn {
+                "h3" => {
+                    let mut control = quic.open_uni().await.unwrap();
+                    control.write_all(CONTROL).await.unwrap();
+                    tokio::spawn(async move { control.stopped().await });
+                    headers(GET)
+                }
+                _ => b"GET /file\r\n".to_vec(),
+            };
+            // These keep the server's hands full.
+            let mut busy = Vec::new();
+            for _ in 0..32 {
+                let (mut send, mut recv) = quic.open_bi().await.unwrap();
+                send.write_all(&request).await.unwrap();
+                send.finish().unwrap();
+                recv.read_chunk(1).await.unwrap();
+                busy.push((send, recv));
+            }
+            let mut taken_back = 0;
+            while taken_back < MANY {
+                // No reserve of time helps a client that must wait for the server here.
+                let opened = tokio::time::timeout(Duration::from_secs(3), quic.open_bi()).await;
+                let Ok(opened) = opened else { break };
+                let (mut send, mut recv) = opened.unwrap();
+                send.write_all(&request).await.unwrap();
+                send.finish().unwrap();
+                recv.stop(Code::H3_REQUEST_CANCELLED.value()).unwrap();
+                taken_back += 1;
+            }
+            assert!(taken_back < FEW, "{alpn}: {taken_back}");
+            assert_eq!(quic.close_reason(), None, "{alpn}");
+        });
+    }
 }

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    ANSWERS_AT_ONCE, H3_NO_ERROR, Server, delivered,
+    ANSWERS_AT_ONCE, H3_NO_ERROR, REQUESTS_AT_ONCE, Server, delivered,
     files::{Found, OpenFile, Pieces},
     patience::Progress,
 };
@@ -28,7 +28,7 @@ pub(super) async fn serve(server: Arc<Server>, connection: Connection) {
     let mut idle = server.patience;
     loop {
         tokio::select! {
-            accepted = connection.accept_bi() => match accepted {
+            accepted = connection.accept_bi(), if requests.len() < REQUESTS_AT_ONCE => match accepted {
                 Ok(streams) => {
                     let turns = Arc::clone(&turns);
                     requests.spawn(answer(Arc::clone(&server), connection.clone(), streams, turns));

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    ANSWERS_AT_ONCE, H3_NO_ERROR, Server, delivered,
+    ANSWERS_AT_ONCE, H3_EXCESSIVE_LOAD, H3_NO_ERROR, REQUESTS_AT_ONCE, Server, delivered,
     patience::Progress,
     reply::{self, Body, Reply},
 };
@@ -28,6 +28,9 @@ type Receiving = h3::server::RequestStream<tautline_h3::RecvStream, Bytes>;
 const LAST_CALL: Duration = Duration::from_millis(200);
 /// Bytes of a request's body that are read, to see whether it is well-formed.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// Requests of one connection that may end before their head is known. `h3` keeps the numbers of
+/// these for as long as the connection lasts, about 20 bytes each.
+const MAX_HEADLESS: usize = 10_000;
 
 /// Answers requests until client or server has enough.
 pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
@@ -45,6 +48,7 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
     let turns = Arc::new(Semaphore::new(ANSWERS_AT_ONCE));
     let mut stopping = false;
     let mut progress = Progress::new(&quic);
+    let mut headless = 0;
     // Until the first request.
     let mut idle = server.patience;
     loop {
@@ -54,7 +58,7 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
             idle
         };
         tokio::select! {
-            accepted = http.accept() => match accepted {
+            accepted = http.accept(), if requests.len() < REQUESTS_AT_ONCE => match accepted {
                 Ok(Some(resolver)) => {
                     idle = server.idle;
                     let answer = answer(
@@ -70,7 +74,12 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
                 // The connection is over, and with it every request.
                 Err(_) => return,
             },
-            Some(_) = requests.join_next() => {}
+            Some(ended) = requests.join_next() => {
+                headless += usize::from(matches!(ended, Ok(Head::Missing)));
+                if headless > MAX_HEADLESS {
+                    return quic.close(H3_EXCESSIVE_LOAD, b"too many requests without a head");
+                }
+            }
             () = server.stopping(), if !stopping => {
                 stopping = true;
                 // One above the last: GOAWAY names the first request that is not answered.
@@ -91,17 +100,24 @@ pub(super) async fn serve(server: Arc<Server>, quic: Connection) {
     quic.close(H3_NO_ERROR, b"");
 }
 
+/// What became of a request's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Head {
+    Read,
+    Missing,
+}
+
 async fn answer(
     server: Arc<Server>,
     quic: Connection,
     priorities: Priorities,
     resolver: RequestResolver<tautline_h3::Connection, Bytes>,
     turns: Arc<Semaphore>,
-) {
+) -> Head {
     // Dropping a stream resets it, so that giving up needs no further words.
     let Ok(Ok((request, stream))) = timeout(server.patience, resolver.resolve_request()).await
     else {
-        return;
+        return Head::Missing;
     };
     priorities.apply(stream.send_id(), request.headers());
     let (mut stream, mut body) = stream.split();
@@ -133,6 +149,7 @@ async fn answer(
         said
     });
     server.log(quic.remote_address(), "h3", &what, &outcome);
+    Head::Read
 }
 
 /// Reads what follows the request's head, which answers do not depend on; ready only if it breaks.

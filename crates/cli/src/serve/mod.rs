@@ -49,6 +49,10 @@ const H3_NO_ERROR: u64 = 0x100;
 const H3_EXCESSIVE_LOAD: u64 = 0x107;
 /// Requests of one QUIC connection that are answered at once; further ones wait for their turn.
 const ANSWERS_AT_ONCE: usize = 32;
+/// Requests of one QUIC connection that are kept at once, with up to 64 KiB of header fields each:
+/// all that a client may have open, and some. A request that is taken back frees its stream, so that
+/// the client may send another one, and yet stays until its turn has come.
+const REQUESTS_AT_ONCE: usize = 128;
 /// Closing connections get this long to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(3);
 
