@@ -356,8 +356,11 @@ impl ConnShared {
         let mut woken = Vec::new();
         self.with(|state| {
             if state.error.is_none() {
+                // What ended it before counts, though nobody was told yet.
+                let lost = state.usable().err();
                 state.quic.close(now, code, reason);
-                state.lose(ConnectionError::LocallyClosed, &mut woken);
+                let lost = lost.unwrap_or(ConnectionError::LocallyClosed);
+                state.lose(lost, &mut woken);
                 state.touched = true;
             }
         });

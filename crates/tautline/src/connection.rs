@@ -241,7 +241,7 @@ impl Connection {
 
     /// Why the connection ended, if it has.
     pub fn close_reason(&self) -> Option<ConnectionError> {
-        self.get(|state| state.error.clone())
+        self.get(|state| state.usable().err())
     }
 
     /// Waits until the peer has finished the handshake too (RFC 9001 s4.1.2). Cancel safe.

@@ -852,7 +852,10 @@ async fn whoever_runs_before_the_end_is_told_hears_of_it() {
                 let read = recv.read_chunk(1).await;
                 let written = send.write_all(b"more").await;
                 let sent = connection.send_datagram(Bytes::from_static(b"more"));
-                (read, written, sent)
+                let told = connection.close_reason();
+                // Too late to be the reason.
+                connection.close(CODE + 1, b"");
+                (read, written, sent, told)
             }));
         }
         settle().await;
@@ -864,7 +867,8 @@ async fn whoever_runs_before_the_end_is_told_hears_of_it() {
             reason: Bytes::from_static(b"enough"),
         };
         for task in tasks {
-            let (read, written, sent) = task.await.unwrap();
+            let (read, written, sent, told) = task.await.unwrap();
+            assert_eq!(told, Some(reason.clone()));
             assert_eq!(read, Ok(Some(Bytes::from_static(b"!"))));
             assert_eq!(written, Err(WriteError::ConnectionLost(reason.clone())));
             assert_eq!(
