@@ -14,6 +14,10 @@ pub(crate) struct Options {
     /// Executions per target.
     #[arg(long, default_value_t = 1_000_000)]
     runs: u64,
+    /// `address`, or `none`, which is up to thirty times faster: our own crates hold next to no
+    /// unsafe code, and debug assertions and overflow checks stay on.
+    #[arg(long, default_value = "address")]
+    sanitizer: String,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -28,7 +32,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for target in targets {
         let mut fuzz = Command::new("cargo");
         fuzz.current_dir(&folder)
-            .args(["+nightly", "fuzz", "run", &target, "--"]);
+            .args(["+nightly", "fuzz", "run", "--debug-assertions"])
+            .args(["--sanitizer", &options.sanitizer, &target, "--"]);
         run_command(fuzz.arg(format!("-runs={}", options.runs)))?;
     }
     Ok(())
