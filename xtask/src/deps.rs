@@ -1,8 +1,37 @@
-//! `cargo xtask deps`: arrows between rooms point down only.
+//! `cargo xtask deps`: arrows between crates and between rooms point down only.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
-use crate::tools::{relative, root, rust_files};
+use crate::tools::{cargo, relative, root, rust_files};
+
+/// The crates of this project that each may use; those for its tests aside. The drawing in
+/// ARCHITECTURE.md.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("tautline-codes", &[]),
+    ("tautline-transport", &[]),
+    ("tautline-sim", &["tautline-transport"]),
+    ("tautline", &["tautline-transport"]),
+    ("tautline-h3", &["tautline"]),
+    (
+        "tautline-cli",
+        &[
+            "tautline",
+            "tautline-h3",
+            "tautline-sim",
+            "tautline-transport",
+        ],
+    ),
+    (
+        "tautline-testkit",
+        &["tautline-sim", "tautline-codes", "tautline-transport"],
+    ),
+    (
+        "tautline-runner",
+        &["tautline", "tautline-sim", "tautline-transport"],
+    ),
+    ("xtask", &[]),
+];
 
 /// (folder, import that must not appear in it, why).
 const FORBIDDEN: &[(&str, &str, &str)] = &[
@@ -92,7 +121,7 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
 ];
 
 pub(crate) fn run() -> Result<()> {
-    let mut broken = Vec::new();
+    let mut broken = upward_arrows()?;
     for (folder, import, why) in FORBIDDEN {
         for path in rust_files(&root().join(folder))? {
             let name = relative(&path);
@@ -109,8 +138,47 @@ pub(crate) fn run() -> Result<()> {
         }
     }
     if broken.is_empty() {
-        println!("room dependencies: {} rules hold", FORBIDDEN.len());
+        println!(
+            "dependencies: those of {} crates and {} rules for rooms hold",
+            ARROWS.len(),
+            FORBIDDEN.len()
+        );
         return Ok(());
     }
     bail!("{}", broken.join("\n"))
+}
+
+/// Dependencies between our crates that are not in [`ARROWS`].
+fn upward_arrows() -> Result<Vec<String>> {
+    let metadata = cargo()
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .output()
+        .context("cannot run cargo metadata")?;
+    let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let ours: Vec<_> = packages
+        .iter()
+        .map(|package| text(&package["name"]))
+        .collect();
+    let mut broken = Vec::new();
+    for package in packages {
+        let name = text(&package["name"]);
+        let Some((_, allowed)) = ARROWS.iter().find(|(it, _)| *it == name) else {
+            broken.push(format!("{name}: no row in xtask/src/deps.rs"));
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let used = text(&dependency["name"]);
+            if dependency["kind"] != "dev"
+                && ours.contains(&used)
+                && !allowed.contains(&used.as_str())
+            {
+                broken.push(format!(
+                    "{name} uses {used}, which lies above it or beside it"
+                ));
+            }
+        }
+    }
+    Ok(broken)
 }
