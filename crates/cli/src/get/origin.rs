@@ -25,6 +25,8 @@ use crate::{
 
 /// A chain of redirects longer than this leads nowhere.
 const MAX_REDIRECTS: usize = 10;
+/// Interim responses to one request; there may be any number, but no use is known for so many.
+const MAX_INTERIM: usize = 1_000;
 
 /// How files are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,10 +141,17 @@ impl Origin {
                 Err(error) => return Err(self.broken(&error)),
             }
             let mut response = stream.recv_response().await;
-            // RFC 9114 s4.1: any number of interim responses.
-            while let Ok(interim) = &response
-                && interim.status().is_informational()
+            let mut interim = 0;
+            // RFC 9114 s4.1.
+            while response
+                .as_ref()
+                .is_ok_and(|response| response.status().is_informational())
             {
+                interim += 1;
+                if interim > MAX_INTERIM {
+                    let failure = "the server sends interim responses without end";
+                    return Err(Failure::new(failure).into());
+                }
                 response = stream.recv_response().await;
             }
             let response = response.map_err(|error| self.broken(&error))?;
