@@ -1,12 +1,17 @@
 //! Answers over HTTP/3.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{
+    future::pending,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use bytes::{Buf, Bytes};
 use h3::{
     error::{Code, StreamError},
     server::RequestResolver,
 };
+use http::{HeaderValue, header};
 use tautline::Connection;
 use tautline_h3::{Malformed, Priorities};
 use tokio::{
@@ -131,7 +136,10 @@ async fn answer(
         let looked_up =
             spawn_blocking(move || reply::answer(&site, &parts.method, &path, &parts.headers));
         // Cancelled only when the program ends.
-        let reply = looked_up.await.map_err(|error| error.to_string())?;
+        let mut reply = looked_up.await.map_err(|error| error.to_string())?;
+        if let Some(date) = date() {
+            reply.head.headers_mut().insert(header::DATE, date);
+        }
         let status = reply.head.status();
         match send(&server, &quic, &mut stream, reply).await {
             Ok(()) => Ok(status.as_str().to_owned()),
@@ -150,6 +158,13 @@ async fn answer(
     });
     server.log(quic.remote_address(), "h3", &what, &outcome);
     Head::Read
+}
+
+/// RFC 9110 s6.6.1: who has a clock says what time it is.
+#[expect(clippy::disallowed_methods, reason = "a server's date is the time of day")]
+fn date() -> Option<HeaderValue> {
+    let date = reply::http_date(SystemTime::now())?;
+    HeaderValue::try_from(date).ok()
 }
 
 /// Reads what follows the request's head, which answers do not depend on; ready only if it breaks.

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::files::{Entry, MAX_LISTED, encode_segment};
+use super::{
+    files::{Entry, MAX_LISTED, encode_segment},
+    reply::http_date,
+};
 
 /// HTML for the directory at `path` (decoded).
 pub(crate) fn page(path: &str, entries: &[Entry], truncated: bool) -> String {
@@ -23,10 +26,7 @@ pub(crate) fn page(path: &str, entries: &[Entry], truncated: bool) -> String {
         } else {
             entry.len.to_string()
         };
-        let modified = entry
-            .modified
-            .map(httpdate::fmt_http_date)
-            .unwrap_or_default();
+        let modified = entry.modified.and_then(http_date).unwrap_or_default();
         // Writing to a string cannot fail.
         let _ = writeln!(
             page,

@@ -5,7 +5,7 @@
 
 use std::{
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
@@ -40,7 +40,7 @@ pub(crate) fn answer(site: &Site, method: &Method, path: &str, headers: &HeaderM
         return reply;
     }
     let mut reply = match site.find(path) {
-        Ok(Found::File(file)) => file_reply(file, headers),
+        Ok(Found::File(file)) => file_reply(file, method, headers),
         Ok(Found::Listing {
             path,
             entries,
@@ -113,14 +113,14 @@ fn finish(head: Builder) -> Response<()> {
     })
 }
 
-fn file_reply(file: OpenFile, headers: &HeaderMap) -> Reply {
+fn file_reply(file: OpenFile, method: &Method, headers: &HeaderMap) -> Reply {
     let validators = Validators::of(&file);
     let mut head = base(StatusCode::OK).header(header::ACCEPT_RANGES, "bytes");
     if let Some(etag) = &validators.etag {
         head = head.header(header::ETAG, etag);
     }
-    if let Some(modified) = validators.modified {
-        head = head.header(header::LAST_MODIFIED, httpdate::fmt_http_date(modified));
+    if let Some(date) = validators.modified.and_then(http_date) {
+        head = head.header(header::LAST_MODIFIED, date);
     }
     match validators.check(headers) {
         Precondition::Failed => {
@@ -137,7 +137,12 @@ fn file_reply(file: OpenFile, headers: &HeaderMap) -> Reply {
         Precondition::Go => {}
     }
     head = head.header(header::CONTENT_TYPE, content_type(&file.path));
-    let range = match requested_range(headers, &validators, file.len) {
+    // RFC 9110 s14.2: of the methods here, only GET knows ranges.
+    let range = match method {
+        &Method::GET => requested_range(headers, &validators, file.len),
+        _ => Range::Whole,
+    };
+    let range = match range {
         Range::Whole => 0..file.len,
         Range::Part(range) => {
             let shown = format!("bytes {}-{}/{}", range.start, range.end - 1, file.len);
@@ -198,9 +203,12 @@ impl Validators {
     fn of(file: &OpenFile) -> Self {
         let since = file
             .modified
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            .map(|time| match time.duration_since(UNIX_EPOCH) {
+                Ok(after) => format!("{:x}", after.as_nanos()),
+                Err(before) => format!("-{:x}", before.duration().as_nanos()),
+            });
         Self {
-            etag: since.map(|since| format!("\"{:x}-{:x}\"", since.as_nanos(), file.len)),
+            etag: since.map(|since| format!("\"{since}-{:x}\"", file.len)),
             modified: file.modified,
         }
     }
@@ -270,6 +278,15 @@ impl Validators {
     }
 }
 
+/// A time as HTTP writes it; not every time of a file can be written like this, for clocks were
+/// wrong and archives are old.
+pub(super) fn http_date(time: SystemTime) -> Option<String> {
+    /// Of the year 9999, the last with four digits.
+    const END: Duration = Duration::from_secs(253_402_300_800);
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    (since < END).then(|| httpdate::fmt_http_date(time))
+}
+
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())
@@ -325,8 +342,6 @@ fn parse_range(value: &str, len: u64) -> Range {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -379,6 +394,17 @@ mod tests {
         assert_eq!(check(header::IF_MATCH, "W/\"x\""), Failed);
         assert_eq!(check(header::IF_UNMODIFIED_SINCE, &date(-1)), Failed);
         assert_eq!(check(header::IF_UNMODIFIED_SINCE, &date(0)), Go);
+    }
+
+    #[test]
+    fn times_that_http_cannot_write_are_left_out() {
+        let end = UNIX_EPOCH + Duration::from_secs(253_402_300_800);
+        assert_eq!(http_date(UNIX_EPOCH - Duration::from_nanos(1)), None);
+        assert_eq!(http_date(end), None);
+        let last = http_date(end - Duration::from_nanos(1)).unwrap();
+        assert_eq!(last, "Fri, 31 Dec 9999 23:59:59 GMT");
+        let first = http_date(UNIX_EPOCH).unwrap();
+        assert_eq!(first, "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 
     #[test]
