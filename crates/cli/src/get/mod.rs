@@ -33,7 +33,7 @@ use crate::{
     failure::{Failure, Outcome},
     options::{TransportOptions, TrustOptions, client_endpoint},
     output::print,
-    signals::asked_to_stop,
+    signals::{asked_to_stop, outlive_file_size_limit},
 };
 use origin::Again;
 pub(crate) use origin::{Job, Origin, Protocol};
@@ -83,6 +83,7 @@ pub(crate) struct Args {
 
 /// Downloads everything; fails if one download failed, after the others are done.
 pub(crate) async fn run(args: Args) -> Outcome {
+    outlive_file_size_limit();
     let jobs = plan(&args)?;
     let total = jobs.len();
     let protocol = if args.http09 {
@@ -280,9 +281,7 @@ impl Server {
                 // Unless another download was faster.
                 if current.is(&origin) {
                     let connected = self.shared.connect(&self.key).await;
-                    *current = connected.map_err(|failure| {
-                        failure.then("the connection before had taken no more requests")
-                    })?;
+                    *current = connected.map_err(|failure| broken.instead(failure))?;
                 }
             }
         }

@@ -288,6 +288,12 @@ impl Broken {
             failure
         }
     }
+
+    /// It could not be asked for again, for this reason.
+    pub(crate) fn instead(self, failure: Failure) -> Failure {
+        let failure = failure.then("the connection before took no more requests");
+        Failure::from(Self { failure, ..self })
+    }
 }
 
 impl From<Failure> for Broken {

@@ -1,6 +1,6 @@
 //! URLs, and the files that they become.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZeroU16, str::FromStr};
 
 use http::{Uri, uri::PathAndQuery};
 use percent_encoding::percent_decode_str;
@@ -42,8 +42,9 @@ impl FromStr for Target {
         let port = match written.split_once(':') {
             None => 443,
             Some((_, port)) => port
-                .parse()
-                .map_err(|_| format!("{text:?}: {port:?} is no port, which is 1 to 65535"))?,
+                .parse::<NonZeroU16>()
+                .map_err(|_| format!("{text:?}: {port:?} is no port, which is 1 to 65535"))?
+                .get(),
         };
         let path = uri.path_and_query().cloned();
         let path = path.filter(|path| path.as_str().starts_with('/'));
@@ -142,6 +143,8 @@ mod tests {
             "http://a/",
             "https:///a",
             "https://u:p@a/",
+            "https://a:0/",
+            "https://a:65536/",
             "https://a b/",
         ] {
             assert!(of(bad).is_err(), "{bad}");
