@@ -1,8 +1,9 @@
 //! The answering end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tautline::{Connection, Endpoint, Profile, RecvStream, SendStream};
+use tokio::time::timeout;
 
 use super::{
     ServerArgs,
@@ -11,10 +12,13 @@ use super::{
 use crate::{
     failure::{Failure, Outcome},
     output::print,
+    signals::asked_to_stop,
 };
 
 /// Refused requests are reset with this.
 const BAD_REQUEST: u64 = 1;
+/// Closing connections get this long to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(args: ServerArgs) -> Outcome {
     let identity = args.identity.load()?;
@@ -31,15 +35,23 @@ pub(super) async fn run(args: ServerArgs) -> Outcome {
     if let Some(warning) = endpoint.socket_buffers().warning() {
         eprintln!("tautline: warning: {warning}");
     }
-    while let Some(incoming) = endpoint.accept().await {
-        tokio::spawn(async move {
-            // Whatever ends a client's connection is the client's business.
-            if let Ok(connection) = incoming.await {
-                serve(connection).await;
-            }
-        });
+    let accepting = async {
+        while let Some(incoming) = endpoint.accept().await {
+            tokio::spawn(async move {
+                // Whatever ends a client's connection is the client's business.
+                if let Ok(connection) = incoming.await {
+                    serve(connection).await;
+                }
+            });
+        }
+    };
+    tokio::select! {
+        () = accepting => return Err(Failure::new("the endpoint stopped")),
+        stopped = asked_to_stop() => stopped?,
     }
-    Err(Failure::new("the endpoint stopped"))
+    endpoint.close(0, b"the server stops");
+    let _ = timeout(GOODBYE, endpoint.wait_idle()).await;
+    Ok(())
 }
 
 async fn serve(connection: Connection) {
