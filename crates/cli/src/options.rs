@@ -166,6 +166,14 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "too large".to_owned())
 }
 
+/// [`parse_bytes`] of at least one byte.
+pub(crate) fn parse_some_bytes(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        0 => Err("at least 1 byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,5 +187,7 @@ mod tests {
         for bad in ["", "k", "1x", "99999999999G", "-1"] {
             assert!(parse_bytes(bad).is_err(), "{bad}");
         }
+        assert_eq!(parse_some_bytes("1k"), Ok(1_000));
+        assert!(parse_some_bytes("0k").is_err());
     }
 }

@@ -34,6 +34,7 @@ use tautline_transport::congestion::registry;
 
 use crate::{
     failure::{Failure, Outcome},
+    options::parse_some_bytes,
     output::print,
 };
 use cell::{Cell, Measured};
@@ -51,8 +52,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Move only the first BYTES of the file
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Move only the first BYTES of the file (suffixes k, M, G, Ki, Mi, Gi)
+    #[arg(long, value_name = "BYTES", value_parser = parse_some_bytes)]
     bytes: Option<u64>,
 
     /// Where to write the report

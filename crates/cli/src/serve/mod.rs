@@ -88,7 +88,8 @@ pub(crate) struct Args {
     /// request, or without taking anything of its answers
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
-    /// Seconds that a client may stay without a further request
+    /// Seconds that a client may stay without a further request; over QUIC, one that is not heard
+    /// of at all is forgotten after 30
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     idle: u64,
     /// Seconds that running downloads get after SIGINT or SIGTERM; a second signal ends them
