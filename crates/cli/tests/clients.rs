@@ -83,12 +83,35 @@ fn https_over_tcp_serves_the_same_files_and_names_http3() {
         head.contains("content-length: 3000000") && body.is_empty(),
         "{head}"
     );
+    // Only GET knows ranges.
+    let (head, _) = ask(&server, "HEAD /picture.png HTTP/1.1\r\nrange: bytes=10-19");
+    assert!(head.starts_with("http/1.1 200"), "{head}");
     for path in ["/missing", "/../picture.png/..", "/%2e%2e/secret"] {
         let (head, _) = ask(&server, &format!("GET {path} HTTP/1.1"));
         assert!(head.starts_with("http/1.1 40"), "{path}: {head}");
     }
     let (head, _) = ask(&server, "POST /picture.png HTTP/1.1");
     assert!(head.starts_with("http/1.1 405"), "{head}");
+}
+
+/// Its clients are told, and nothing remains.
+#[cfg(unix)]
+#[test]
+fn a_perf_server_stops_when_asked() {
+    let mut server = Server::start(&["perf", "server", "--listen", "127.0.0.1:0"]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let config = client_tls().alpn(["tautline-perf/1"]).build().unwrap();
+        endpoint.set_default_client_config(config);
+        let address = ([127, 0, 0, 1], server.port).into();
+        let connection = endpoint.connect(address, "localhost").unwrap();
+        let connection = connection.await.unwrap();
+        server.terminate();
+        let end = connection.closed().await.to_string();
+        assert!(end.contains("the server stops"), "{end}");
+    });
+    assert!(server.child.wait().unwrap().success());
 }
 
 #[test]

@@ -107,6 +107,28 @@ fn a_killed_download_resumes_where_it_stopped() {
     assert!(read(got.path(), "large") == content);
 }
 
+/// Of `ulimit -f`, whose signal would end the program without a word.
+#[cfg(unix)]
+#[test]
+fn a_limit_on_file_sizes_is_told_and_leaves_a_part() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(www.path(), "large", &noise(4 << 20, 9));
+    let server = Server::serve(www.path(), &[]);
+    let get = server.get(got.path());
+    let mut limited = std::process::Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 1000; exec \"$0\" \"$@\""])
+        .arg(get.get_program())
+        .args(get.get_args());
+    let said = fail(limited.arg(server.url("/large")));
+    assert!(
+        said.contains("large.part") && said.contains("kept"),
+        "{said}"
+    );
+    succeed(server.get(got.path()).arg(server.url("/large")));
+    assert!(read(got.path(), "large") == noise(4 << 20, 9));
+}
+
 #[test]
 fn nothing_outside_of_the_directory_is_served() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,6 +184,23 @@ fn nothing_outside_of_the_directory_is_served() {
         succeed(server.get(got.path()).arg(server.url("/link")));
         assert_eq!(read(got.path(), "link"), b"inside");
     }
+}
+
+/// Clocks were wrong, and archives are old: HTTP can write no year before 1970.
+#[test]
+fn files_of_any_age_are_served_and_listed() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let old = put(www.path(), "old/file", b"old\n");
+    let before = std::time::UNIX_EPOCH - Duration::from_millis(1);
+    let file = fs::File::options().write(true).open(old).unwrap();
+    let times = fs::FileTimes::new().set_modified(before);
+    file.set_times(times).unwrap();
+    let server = Server::serve(www.path(), &[]);
+    succeed(server.get(got.path()).arg(server.url("/old/file")));
+    assert_eq!(read(got.path(), "file"), b"old\n");
+    succeed(server.get(got.path()).arg(server.url("/old/")));
+    let listing = String::from_utf8(read(got.path(), "index.html")).unwrap();
+    assert!(listing.contains("./file"), "{listing}");
 }
 
 #[test]

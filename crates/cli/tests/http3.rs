@@ -110,6 +110,35 @@ fn malformed_requests_get_no_file() {
     });
 }
 
+#[test]
+fn answers_say_what_time_it_is() {
+    let www = tempfile::tempdir().unwrap();
+    put(www.path(), "file", b"here\n");
+    let server = Server::serve(www.path(), &[]);
+    runtime().block_on(async {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let config = tls::ClientTls::danger_accept_any_certificate().alpn(["h3"]);
+        endpoint.set_default_client_config(config.build().unwrap());
+        let address = ([127, 0, 0, 1], server.port).into();
+        let quic = endpoint.connect(address, "localhost").unwrap();
+        let quic = tautline_h3::Connection::new(quic.await.unwrap());
+        let (mut driver, mut http) = tautline_h3::client_builder()
+            .build::<_, _, Bytes>(quic)
+            .await
+            .unwrap();
+        tokio::spawn(async move { driver.wait_idle().await });
+        for path in ["file", "missing", ""] {
+            let request = http::Request::get(format!("https://localhost/{path}"));
+            let mut stream = http.send_request(request.body(()).unwrap()).await.unwrap();
+            // Fails if the answer was faster.
+            let _ = stream.finish().await;
+            let answer = stream.recv_response().await.unwrap();
+            let date = answer.headers()[http::header::DATE].to_str().unwrap();
+            httpdate::parse_http_date(date).unwrap();
+        }
+    });
+}
+
 /// A large answer is broken off when the request turns out to be malformed, or is.
 #[test]
 fn requests_that_break_later_end_their_answer() {
