@@ -161,7 +161,10 @@ async fn answer(
 }
 
 /// RFC 9110 s6.6.1: who has a clock says what time it is.
-#[expect(clippy::disallowed_methods, reason = "a server's date is the time of day")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a server's date is the time of day"
+)]
 fn date() -> Option<HeaderValue> {
     let date = reply::http_date(SystemTime::now())?;
     HeaderValue::try_from(date).ok()
