@@ -21,7 +21,9 @@ use tokio::{
 };
 
 use super::{
-    ANSWERS_AT_ONCE, H3_EXCESSIVE_LOAD, H3_NO_ERROR, REQUESTS_AT_ONCE, Server, delivered,
+    ANSWERS_AT_ONCE, H3_EXCESSIVE_LOAD, H3_NO_ERROR, REQUESTS_AT_ONCE, Server,
+    dates::http_date,
+    delivered,
     patience::Progress,
     reply::{self, Body, Reply},
 };
@@ -166,7 +168,7 @@ async fn answer(
     reason = "a server's date is the time of day"
 )]
 fn date() -> Option<HeaderValue> {
-    let date = reply::http_date(SystemTime::now())?;
+    let date = http_date(SystemTime::now())?;
     HeaderValue::try_from(date).ok()
 }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
+    dates::http_date,
     files::{Entry, MAX_LISTED, encode_segment},
-    reply::http_date,
 };
 
 /// HTML for the directory at `path` (decoded).

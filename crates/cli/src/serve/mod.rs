@@ -6,6 +6,7 @@
 //! Does not own: interop test cases ([`crate::interop`]), which reuse [`Server`].
 //! Spec: RFC 9110, RFC 9114, RFC 7838.
 
+mod dates;
 mod descriptors;
 pub(crate) mod files;
 mod http09;

@@ -24,6 +24,7 @@ mod assembler;
 mod block;
 mod events;
 mod flow;
+mod id_hash;
 mod input;
 mod journal;
 mod limits;
@@ -57,8 +58,8 @@ use send::{Demand, SendHalf};
 use sharing::Sharing;
 use table::{Stream, Table};
 
+pub use id_hash::{IdHash, IdHasher};
 pub(crate) use journal::{Journal, Note};
-pub use table::{IdHash, IdHasher};
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
     UnorderedOutcome, WriteError,

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use crate::{stream::table::IdHash, units::StreamId};
+use crate::{stream::id_hash::IdHash, units::StreamId};
 
 const NONE: u32 = u32::MAX;
 
