@@ -14,7 +14,7 @@ pub(crate) struct Options {
     /// Executions per target.
     #[arg(long, default_value_t = 1_000_000)]
     runs: u64,
-    /// `address`, or `none`, which is up to thirty times faster: our own crates hold next to no
+    /// `address`, or `none`, which is several times faster: our own crates hold next to no
     /// unsafe code, and debug assertions and overflow checks stay on.
     #[arg(long, default_value = "address")]
     sanitizer: String,

@@ -6,9 +6,8 @@ use bytes::{Buf, Bytes};
 use common::{echo, pair};
 use h3::error::{Code, StreamError};
 use tautline::{ConnectionError, ReadError};
+use tautline_testkit::http3::{CONTROL, headers};
 
-/// A control stream with empty SETTINGS.
-const CONTROL: &[u8] = &[0x00, 0x04, 0x00];
 /// HEADERS of `GET https://abcdef/`, from the static table.
 const GET: &[u8] = &[
     0x01, 0x0d, 0x00, 0x00, 0xd1, 0xd7, 0xc1, 0x50, 0x06, b'a', b'b', b'c', b'd', b'e', b'f',
@@ -20,23 +19,6 @@ const GET_FIELDS: &[(&str, &str)] = &[
     (":authority", "a"),
     (":path", "/"),
 ];
-
-/// A HEADERS frame with these fields as literals.
-fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut section = vec![0, 0];
-    for (name, value) in fields {
-        // The length of a name has three bits, then a byte more.
-        match name.len() {
-            short @ ..7 => section.push(0x20 | short as u8),
-            long => section.extend([0x27, long as u8 - 7]),
-        }
-        section.extend(name.as_bytes());
-        section.push(value.len() as u8);
-        section.extend(value.as_bytes());
-    }
-    let length = [0x40 | (section.len() >> 8) as u8, section.len() as u8];
-    [&[0x01], &length[..], &section].concat()
-}
 
 /// Bytes of a stream, and whether it ends after them.
 type Sent<'a> = (&'a [u8], bool);

@@ -3,6 +3,7 @@
 pub mod apps;
 pub mod figure;
 pub mod fuzz;
+pub mod http3;
 pub mod null_tls;
 pub mod pair;
 pub mod trace;

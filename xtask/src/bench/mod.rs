@@ -61,8 +61,8 @@ enum What {
     /// Instructions per packet and where they go.
     Callgrind,
     /// Our congestion controllers beside quinn-proto's and noq-proto's in the simulator; writes
-    /// docs/sim-comparison.md and fails when a bar does. Takes some ten minutes of both
-    /// processors of an idle machine.
+    /// docs/sim-comparison.md and fails when a bar does. Takes minutes
+    /// of both processors.
     Sim,
     /// Everything but the simulator.
     All,
