@@ -138,6 +138,8 @@ impl Origin {
                 // The server has answered before it heard that there is nothing more to the
                 // request, which is no reason to leave its answer. RFC 9114 s4.1.
                 Err(StreamError::RemoteTerminate { code, .. }) if code == Code::H3_NO_ERROR => {}
+                // Or this half is over and forgotten; the other one tells why.
+                Err(StreamError::Undefined(_)) if self.quic.close_reason().is_none() => {}
                 Err(error) => return Err(self.broken(&error)),
             }
             let mut response = stream.recv_response().await;
