@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tautline-codes", &[]),
     ("tautline-transport", &[]),
     ("tautline-sim", &["tautline-transport"]),
+    ("tautline-lab", &["tautline-sim", "tautline-transport"]),
     ("tautline", &["tautline-transport"]),
     ("tautline-h3", &["tautline"]),
     (

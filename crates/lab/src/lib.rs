@@ -1,0 +1,12 @@
+//! The laboratory: experiments on simulated networks, reproducible to the byte.
+//!
+//! Purpose: from a plan (TOML) to rows, statistics and figures, with the real transport in virtual
+//! time.
+//! Owns: plans and designs, workloads, stacks under test, runs, metrics, tables, reports.
+//! Does not own: the network in virtual time (`tautline-sim`), the transport.
+
+pub mod outcome;
+pub mod quantity;
+pub mod session;
+pub mod stack;
+pub mod workload;

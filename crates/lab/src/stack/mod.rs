@@ -1,0 +1,137 @@
+//! What carries a workload: transport stacks as nodes of the simulated network.
+//!
+//! Owns: [`Stack`] (builds the two ends of a flow and looks into them), [`StackOptions`] (what a
+//! plan may say about a stack), [`Stacks`] (names). Does not own: the transports.
+//! To add a stack: a type that implements [`Stack`], registered with [`Stacks::register`].
+
+mod options;
+mod ours;
+
+use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
+
+pub use options::StackOptions;
+pub use ours::Tautline;
+use tautline_sim::Node;
+use tautline_transport::{rng::Rng, time::Instant, units::Rate};
+
+use crate::session::Half;
+
+/// Everything that an end of a flow needs to begin.
+pub struct EndSetup {
+    /// Its address.
+    pub local: SocketAddr,
+    /// The other end's address.
+    pub remote: SocketAddr,
+    /// The program.
+    pub half: Box<dyn Half>,
+    /// When a client connects.
+    pub start: Instant,
+    /// Randomness of its own.
+    pub rng: Rng,
+    /// Seed of handshakes.
+    pub seed: u64,
+}
+
+/// What can be seen of a transport at one moment. A counter that a stack does not keep is 0, a
+/// measure it does not have is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WireStats {
+    /// Smoothed round-trip time.
+    pub rtt: Option<Duration>,
+    /// Smallest round-trip time.
+    pub min_rtt: Option<Duration>,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Pacing rate, where the controller sets one.
+    pub pacing_rate: Option<Rate>,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// UDP datagrams sent.
+    pub datagrams_sent: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// Packets sent that count as in flight.
+    pub packets_sent: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Of these, acknowledged after all.
+    pub spurious_losses: u64,
+    /// Probe timeouts.
+    pub ptos: u64,
+    /// ACK frames sent.
+    pub acks_sent: u64,
+}
+
+/// An end of a flow, looked into.
+pub struct Inspection<'a> {
+    /// The program.
+    pub half: &'a dyn Half,
+    /// The transport; after its end, as it was then.
+    pub wire: Option<WireStats>,
+}
+
+/// A transport that can carry workloads.
+pub trait Stack: fmt::Debug + Send + Sync {
+    /// The end that connects.
+    ///
+    /// # Errors
+    /// When the options ask for what the stack does not have.
+    fn client(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String>;
+    /// The end that accepts.
+    ///
+    /// # Errors
+    /// When the options ask for what the stack does not have.
+    fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String>;
+    /// Looks into a node made by `client` or `server`.
+    fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>>;
+    /// Whether two runs with one seed are the same.
+    fn is_deterministic(&self) -> bool {
+        true
+    }
+    /// Whether the options can be had, before anything runs.
+    ///
+    /// # Errors
+    /// The option, what is wrong with it, and the names that would do.
+    fn check(&self, options: &StackOptions) -> Result<(), OptionError>;
+}
+
+/// An option that a stack does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The field of [`StackOptions`].
+    pub option: &'static str,
+    /// What is wrong.
+    pub problem: String,
+    /// What was given and the values there are, when names were asked for.
+    pub names: Vec<String>,
+}
+
+/// Stacks by name.
+#[derive(Clone, Debug)]
+pub struct Stacks(BTreeMap<String, Arc<dyn Stack>>);
+
+impl Default for Stacks {
+    /// The stacks of this crate.
+    fn default() -> Self {
+        let mut stacks = Self(BTreeMap::new());
+        stacks.register("tautline", Arc::new(Tautline::default()));
+        stacks
+    }
+}
+
+impl Stacks {
+    /// Adds a stack, or replaces the one of that name.
+    pub fn register(&mut self, name: &str, stack: Arc<dyn Stack>) {
+        self.0.insert(name.to_owned(), stack);
+    }
+
+    /// The stack of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Stack>> {
+        self.0.get(name)
+    }
+
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,88 @@
+//! What a plan may say about a stack.
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::{Size, Span};
+
+/// Options of both ends of a connection. What is not said is the stack's default.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StackOptions {
+    /// Which stack: `tautline`, or another that was registered.
+    #[serde(default = "tautline")]
+    pub stack: String,
+    /// Congestion controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
+    /// Acknowledgement policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack: Option<String>,
+    /// Stream scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<String>,
+    /// Initial congestion window in datagrams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_window: Option<u32>,
+    /// Receive window of each stream and of the connection, fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_window: Option<Size>,
+    /// Whether receive windows grow with need; else they are what they would grow to, from the
+    /// start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_tuning: Option<bool>,
+    /// Bytes the sender's buffer takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_buffer: Option<Size>,
+    /// Streams the peer may have open at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_streams: Option<u32>,
+    /// Whether datagrams grow beyond 1200 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu_discovery: Option<bool>,
+    /// UDP payload bytes of a datagram from the start, as if discovery had found them; with
+    /// `mtu_discovery` off also for good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+    /// Whether packets are paced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<bool>,
+    /// Whether packets carry ECT(0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<bool>,
+    /// RTT assumed before the first sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial_rtt: Option<Span>,
+    /// Longest delay of acknowledgements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ack_delay: Option<Span>,
+    /// Idle timeout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<Span>,
+}
+
+fn tautline() -> String {
+    "tautline".to_owned()
+}
+
+impl Default for StackOptions {
+    fn default() -> Self {
+        Self {
+            stack: tautline(),
+            congestion: None,
+            ack: None,
+            streams: None,
+            initial_window: None,
+            receive_window: None,
+            window_tuning: None,
+            send_buffer: None,
+            max_streams: None,
+            mtu_discovery: None,
+            mtu: None,
+            pacing: None,
+            ecn: None,
+            initial_rtt: None,
+            max_ack_delay: None,
+            idle_timeout: None,
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Our own transport.
+
+use std::{any::Any, sync::Arc};
+
+use bytes::Bytes;
+use tautline_sim::{
+    Node,
+    quic::{App, Context, QuicHost},
+    tls,
+};
+use tautline_transport::{
+    ack,
+    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, WindowConfig},
+    congestion,
+    connection::{Connection, Event},
+    endpoint::{ConnectionHandle, Endpoint},
+    error::ConnectionError,
+    stream::{
+        ReadOutcome, StreamEvent,
+        sched::{self, Priority},
+    },
+    time::{Instant, earliest},
+    units::{Dir, PathId, StreamId},
+};
+
+use super::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats};
+use crate::session::{Half, Happening, Read, Session, StreamKey, Way};
+
+/// The transport of this project.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tautline {
+    _private: (),
+}
+
+fn named<T>(
+    option: &'static str,
+    given: Option<&String>,
+    find: impl Fn(&str) -> Option<T>,
+    names: impl Iterator<Item = &'static str>,
+) -> Result<Option<T>, OptionError> {
+    let Some(name) = given else { return Ok(None) };
+    find(name).map(Some).ok_or_else(|| OptionError {
+        option,
+        problem: format!("no {option} is called {name:?}"),
+        names: names.map(str::to_owned).collect(),
+    })
+}
+
+fn wrong(option: &'static str, problem: String) -> OptionError {
+    OptionError {
+        option,
+        problem,
+        names: Vec::new(),
+    }
+}
+
+/// The transport's configuration under these options.
+fn configure(options: &StackOptions) -> Result<TransportConfig, OptionError> {
+    let mut config = TransportConfig::default();
+    let find = congestion::registry::by_name;
+    if let Some(factory) = named(
+        "congestion",
+        options.congestion.as_ref(),
+        find,
+        congestion::registry::names(),
+    )? {
+        config.congestion = factory;
+    }
+    let find = ack::registry::by_name;
+    if let Some(factory) = named("ack", options.ack.as_ref(), find, ack::registry::names())? {
+        config.ack_policy = factory;
+    }
+    let find = sched::registry::by_name;
+    if let Some(factory) = named(
+        "streams",
+        options.streams.as_ref(),
+        find,
+        sched::registry::names(),
+    )? {
+        config.stream_scheduler = factory;
+    }
+    if let Some(packets) = options.initial_window {
+        if !(2..=10_000).contains(&packets) {
+            let problem = format!("{packets} datagrams is not between 2 and 10000");
+            return Err(wrong("initial_window", problem));
+        }
+        config.initial_window_packets = packets;
+    }
+    if options.window_tuning == Some(false) {
+        config.stream_receive_window = WindowConfig::fixed(config.stream_receive_window.max);
+        config.connection_receive_window =
+            WindowConfig::fixed(config.connection_receive_window.max);
+    }
+    if let Some(size) = options.receive_window {
+        if size.0 < 1200 || size.0 > 1 << 30 {
+            let problem = format!("{size} is not between 1200 B and 1 GiB");
+            return Err(wrong("receive_window", problem));
+        }
+        config.stream_receive_window = WindowConfig::fixed(size.0);
+        config.connection_receive_window = WindowConfig::fixed(size.0);
+    }
+    if let Some(size) = options.send_buffer {
+        if size.0 < 1200 || size.0 > 1 << 30 {
+            let problem = format!("{size} is not between 1200 B and 1 GiB");
+            return Err(wrong("send_buffer", problem));
+        }
+        config.send_buffer_bytes = size.0;
+    }
+    if let Some(count) = options.max_streams {
+        config.max_concurrent_bidi_streams = u64::from(count);
+        config.max_concurrent_uni_streams = u64::from(count);
+    }
+    if let Some(on) = options.mtu_discovery {
+        config.mtu.discovery = on;
+    }
+    if let Some(bytes) = options.mtu {
+        if !(1200..=9000).contains(&bytes) {
+            let problem = format!("{bytes} bytes is not between 1200 and 9000");
+            return Err(wrong("mtu", problem));
+        }
+        config.mtu.initial = bytes;
+        config.mtu.upper_bound = bytes.max(config.mtu.upper_bound);
+    }
+    if let Some(on) = options.pacing {
+        config.pacing = on;
+    }
+    if let Some(on) = options.ecn {
+        config.ecn = on;
+    }
+    if let Some(rtt) = options.initial_rtt {
+        if rtt.0.is_zero() || rtt.0.as_secs() > 60 {
+            return Err(wrong(
+                "initial_rtt",
+                format!("{:?} is not above 0 and at most 60 s", rtt.0),
+            ));
+        }
+        config.initial_rtt = rtt.0;
+    }
+    if let Some(delay) = options.max_ack_delay {
+        if delay.0.as_millis() >= 1 << 14 {
+            return Err(wrong(
+                "max_ack_delay",
+                "at most 16383 ms (RFC 9000 s18.2)".to_owned(),
+            ));
+        }
+        config.max_ack_delay = delay.0;
+    }
+    if let Some(timeout) = options.idle_timeout {
+        config.max_idle_timeout = Some(timeout.0);
+    }
+    Ok(config)
+}
+
+impl Stack for Tautline {
+    fn client(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
+        let transport = configure(options).map_err(|error| error.problem)?;
+        let mut config = ClientConfig::new(Arc::new(tls::client(setup.seed.wrapping_add(1))));
+        config.transport = Arc::new(transport);
+        let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, setup.rng);
+        let app = HalfApp::new(setup.half, Some((setup.start, config, setup.remote)));
+        Ok(Box::new(QuicHost::new(endpoint, setup.local, app)))
+    }
+
+    fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
+        let transport = configure(options).map_err(|error| error.problem)?;
+        let mut config = ServerConfig::new(Arc::new(tls::server(setup.seed)));
+        config.transport = Arc::new(transport);
+        let endpoint = Endpoint::new(
+            Arc::new(EndpointConfig::default()),
+            Some(Arc::new(config)),
+            setup.rng,
+        );
+        let app = HalfApp::new(setup.half, None);
+        Ok(Box::new(QuicHost::new(endpoint, setup.local, app)))
+    }
+
+    fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>> {
+        let host = node.downcast_ref::<QuicHost<HalfApp>>()?;
+        let app = host.app();
+        let alive = app
+            .connection
+            .and_then(|handle| host.connection(handle))
+            .and_then(wire_stats);
+        Some(Inspection {
+            half: app.half.as_ref(),
+            wire: alive.or(app.last),
+        })
+    }
+
+    fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
+        configure(options).map(|_| ())
+    }
+}
+
+fn wire_stats(connection: &Connection) -> Option<WireStats> {
+    let path = connection.path_stats(PathId::ZERO)?;
+    let stats = connection.stats();
+    Some(WireStats {
+        rtt: Some(path.rtt),
+        min_rtt: Some(path.min_rtt),
+        window: path.congestion.window,
+        pacing_rate: path.congestion.pacing_rate,
+        in_flight: path.bytes_in_flight,
+        datagrams_sent: stats.datagrams_sent,
+        bytes_sent: stats.bytes_sent,
+        packets_sent: path.recovery.packets_sent,
+        packets_lost: path.recovery.packets_lost,
+        spurious_losses: path.recovery.spurious_losses,
+        ptos: path.recovery.ptos,
+        acks_sent: stats.frames_sent.of_type(0x02) + stats.frames_sent.of_type(0x03),
+    })
+}
+
+/// A [`Half`] on a [`QuicHost`]: one connection, the first.
+struct HalfApp {
+    half: Box<dyn Half>,
+    connect: Option<(Instant, ClientConfig, std::net::SocketAddr)>,
+    connection: Option<ConnectionHandle>,
+    /// The transport when the connection ended.
+    last: Option<WireStats>,
+}
+
+impl HalfApp {
+    fn new(
+        half: Box<dyn Half>,
+        connect: Option<(Instant, ClientConfig, std::net::SocketAddr)>,
+    ) -> Self {
+        Self {
+            half,
+            connect,
+            connection: None,
+            last: None,
+        }
+    }
+
+    fn tell(&mut self, cx: &mut Context<'_>, happening: Happening) {
+        let now = cx.now;
+        if let Some(connection) = self.connection.and_then(|handle| cx.connection(handle)) {
+            let mut session = Ours { now, connection };
+            self.half.on(&mut session, happening);
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>, dir: Dir) {
+        while let Some(id) = self
+            .connection
+            .and_then(|handle| cx.connection(handle))
+            .and_then(|connection| connection.accept_stream(dir))
+        {
+            self.tell(cx, Happening::Opened(StreamKey(id.0)));
+        }
+    }
+}
+
+impl App for HalfApp {
+    fn on_accepted(&mut self, _cx: &mut Context<'_>, connection: ConnectionHandle) {
+        self.connection.get_or_insert(connection);
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        if self.connection != Some(handle) {
+            return;
+        }
+        match event {
+            Event::Connected => self.tell(cx, Happening::Connected),
+            Event::Stream(StreamEvent::Opened(dir)) => self.accept(cx, dir),
+            Event::Stream(StreamEvent::Readable(id)) => {
+                self.tell(cx, Happening::Readable(StreamKey(id.0)));
+            }
+            Event::Stream(StreamEvent::Writable(id)) => {
+                self.tell(cx, Happening::Writable(StreamKey(id.0)));
+            }
+            Event::Stream(StreamEvent::Available(_)) => self.tell(cx, Happening::MayOpen),
+            Event::DatagramReceived => self.tell(cx, Happening::Datagram),
+            Event::Lost(error) => {
+                self.last = cx.connection(handle).and_then(|c| wire_stats(c));
+                let reason = match error {
+                    ConnectionError::LocallyClosed => None,
+                    ConnectionError::PeerApplication { code: 0, .. } => None,
+                    error => Some(error.to_string()),
+                };
+                self.tell(cx, Happening::Closed(reason));
+            }
+            _ => {}
+        }
+    }
+
+    fn on_timer(&mut self, cx: &mut Context<'_>) {
+        if let Some((start, _, _)) = &self.connect
+            && *start <= cx.now
+            && let Some((_, config, remote)) = self.connect.take()
+        {
+            match cx.connect(config, remote, "localhost") {
+                Ok(handle) => self.connection = Some(handle),
+                Err(error) => {
+                    let mut nobody = Nobody(cx.now);
+                    self.half
+                        .on(&mut nobody, Happening::Closed(Some(error.to_string())));
+                }
+            }
+        }
+        let now = cx.now;
+        if self.half.poll_timer().is_some_and(|at| at <= now) {
+            match self.connection.and_then(|handle| cx.connection(handle)) {
+                Some(connection) => self.half.on_timer(&mut Ours { now, connection }),
+                None => self.half.on_timer(&mut Nobody(now)),
+            }
+        }
+    }
+
+    fn poll_timer(&self) -> Option<Instant> {
+        let start = self.connect.as_ref().map(|(start, _, _)| *start);
+        earliest(start, self.half.poll_timer())
+    }
+}
+
+struct Ours<'a> {
+    now: Instant,
+    connection: &'a mut Connection,
+}
+
+impl Session for Ours<'_> {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn open(&mut self, way: Way) -> Option<StreamKey> {
+        let dir = match way {
+            Way::Both => Dir::Bi,
+            Way::Out => Dir::Uni,
+        };
+        self.connection.open_stream(dir).map(|id| StreamKey(id.0))
+    }
+
+    fn write(&mut self, stream: StreamKey, data: &mut Bytes) -> usize {
+        self.connection
+            .write_bytes(StreamId(stream.0), data)
+            .unwrap_or(0)
+    }
+
+    fn finish(&mut self, stream: StreamKey) {
+        // A stream that the peer stopped or that is over needs no end.
+        let _ = self.connection.finish(StreamId(stream.0));
+    }
+
+    fn reset(&mut self, stream: StreamKey) {
+        let _ = self.connection.reset(StreamId(stream.0), 0);
+    }
+
+    fn read(&mut self, stream: StreamKey) -> Read {
+        match self.connection.read(StreamId(stream.0), usize::MAX) {
+            Ok(ReadOutcome::Chunk(data)) => Read::Chunk(data),
+            Ok(ReadOutcome::Blocked) => Read::Blocked,
+            Ok(ReadOutcome::Finished) => Read::Finished,
+            Err(_) => Read::Gone,
+        }
+    }
+
+    fn stop(&mut self, stream: StreamKey) {
+        let _ = self.connection.stop(StreamId(stream.0), 0);
+    }
+
+    fn prioritise(&mut self, stream: StreamKey, urgency: u8, incremental: bool) {
+        self.connection.set_priority(
+            StreamId(stream.0),
+            Priority {
+                urgency,
+                incremental,
+            },
+        );
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        self.connection.send_datagram(data).is_ok()
+    }
+
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.connection.recv_datagram()
+    }
+
+    fn close(&mut self) {
+        self.connection.close(self.now, 0, Bytes::new());
+    }
+}
+
+/// A session that is not there (yet, or any more).
+pub(crate) struct Nobody(pub(crate) Instant);
+
+impl Session for Nobody {
+    fn now(&self) -> Instant {
+        self.0
+    }
+    fn open(&mut self, _way: Way) -> Option<StreamKey> {
+        None
+    }
+    fn write(&mut self, _stream: StreamKey, _data: &mut Bytes) -> usize {
+        0
+    }
+    fn finish(&mut self, _stream: StreamKey) {}
+    fn reset(&mut self, _stream: StreamKey) {}
+    fn read(&mut self, _stream: StreamKey) -> Read {
+        Read::Gone
+    }
+    fn stop(&mut self, _stream: StreamKey) {}
+    fn prioritise(&mut self, _stream: StreamKey, _urgency: u8, _incremental: bool) {}
+    fn send_datagram(&mut self, _data: Bytes) -> bool {
+        false
+    }
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        None
+    }
+    fn close(&mut self) {}
+}
