@@ -5,8 +5,14 @@
 //! Owns: plans and designs, workloads, stacks under test, runs, metrics, tables, reports.
 //! Does not own: the network in virtual time (`tautline-sim`), the transport.
 
+pub mod campaign;
+pub mod metric;
 pub mod outcome;
+pub mod plan;
 pub mod quantity;
+pub mod run;
+pub mod scene;
 pub mod session;
 pub mod stack;
+pub mod table;
 pub mod workload;

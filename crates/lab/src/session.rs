@@ -99,4 +99,13 @@ pub trait Half: Any + Send {
     }
     /// What this end has measured so far.
     fn outcome(&self) -> Outcome;
+    /// [`Outcome::received_bytes`], which is asked for more often than the rest.
+    fn received_bytes(&self) -> u64 {
+        self.outcome().received_bytes
+    }
+    /// Whether nothing more will come of it: it is finished, or its connection is gone.
+    fn is_over(&self) -> bool {
+        let outcome = self.outcome();
+        outcome.finished.is_some() || outcome.error.is_some()
+    }
 }

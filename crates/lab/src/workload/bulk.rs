@@ -55,6 +55,10 @@ impl Program for Bulk {
         self.direction.receiver()
     }
 
+    fn is_endless(&self) -> bool {
+        self.bytes.is_none()
+    }
+
     fn validate(&self) -> Result<(), (String, String)> {
         if self.streams == 0 || self.streams > 10_000 {
             let reason = format!("{} is not between 1 and 10000", self.streams);
@@ -143,5 +147,13 @@ impl Half for Client {
 
     fn outcome(&self) -> Outcome {
         self.outcome.clone()
+    }
+
+    fn received_bytes(&self) -> u64 {
+        self.outcome.received_bytes
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.finished.is_some() || self.outcome.error.is_some()
     }
 }

@@ -230,6 +230,15 @@ impl Half for Responder {
     fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }
+
+    fn received_bytes(&self) -> u64 {
+        self.outcome.received_bytes
+    }
+
+    fn is_over(&self) -> bool {
+        // More requests may come as long as the connection lives.
+        self.outcome.error.is_some()
+    }
 }
 
 /// Asks for an answer on a stream of its own, and reads it.

@@ -24,6 +24,16 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// The other one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// Which way most bytes go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -54,6 +64,10 @@ pub trait Program {
     /// The end whose outcome counts; the other one's congestion control is looked at.
     fn receiver(&self) -> End {
         End::Client
+    }
+    /// Whether it goes on until it is cut off.
+    fn is_endless(&self) -> bool {
+        false
     }
     /// What is wrong with the parameters, by field.
     ///

@@ -162,4 +162,12 @@ impl Half for Client {
     fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }
+
+    fn received_bytes(&self) -> u64 {
+        self.outcome.received_bytes
+    }
+
+    fn is_over(&self) -> bool {
+        self.outcome.finished.is_some() || self.outcome.error.is_some()
+    }
 }

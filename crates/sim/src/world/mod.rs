@@ -251,6 +251,12 @@ impl World {
         self.topology.hosts.get(host.0).and_then(Host::typed)
     }
 
+    /// The program on a host, for those who find out its type themselves.
+    pub fn program(&self, host: HostId) -> Option<&dyn std::any::Any> {
+        let host = self.topology.hosts.get(host.0)?;
+        host.node.as_ref().map(|node| node.as_any())
+    }
+
     /// The host that holds an IP address, also as a NAT's outer address.
     pub fn host_at(&self, ip: IpAddr) -> Option<HostId> {
         self.topology.owner(ip)

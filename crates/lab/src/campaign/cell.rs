@@ -1,0 +1,232 @@
+//! One cell: played, measured, and put into an entry of the journal.
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    metric::{FLOW_METRICS, METRICS},
+    plan::{Cell, Plan},
+    run::{FlowRecord, Record, play},
+    stack::Stacks,
+    table::Value,
+};
+
+/// What is kept of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number.
+    pub cell: usize,
+    /// `ok`; `limit`: not finished when the run's time was over; `error`: a measured connection
+    /// failed; `refused`: it could not begin; `panic`: a fault of the laboratory or a stack.
+    pub status: String,
+    /// Why, unless `ok`.
+    pub reason: Option<String>,
+    /// Whether every stack in it repeats itself.
+    pub deterministic: bool,
+    /// The metrics of a cell, in their order.
+    pub metrics: Vec<Value>,
+    /// Measures that only the workload has.
+    pub extra: BTreeMap<String, f64>,
+    /// Connections.
+    pub flows: Vec<FlowEntry>,
+    /// Time series, if wanted: connection, time, received, RTT, window, in flight, sent, lost.
+    pub series: Vec<(usize, f64, u64, Option<f64>, u64, u64, u64, u64)>,
+    /// Items, if wanted: connection, bytes, wanted at, delay, on time.
+    pub items: Vec<(usize, u64, f64, Option<f64>, bool)>,
+}
+
+/// What is kept of a connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowEntry {
+    /// The flow's name.
+    pub name: String,
+    /// Its stack.
+    pub stack: String,
+    /// Its congestion controller, if one was named.
+    pub congestion: Option<String>,
+    /// Whether the cell's metrics count it.
+    pub measured: bool,
+    /// Why it ended, if by an error.
+    pub error: Option<String>,
+    /// The metrics of a connection, in their order.
+    pub metrics: Vec<Value>,
+    /// Measures that only the workload has.
+    pub extra: BTreeMap<String, f64>,
+}
+
+impl Entry {
+    fn failed(cell: &Cell, status: &str, reason: String) -> Self {
+        Self {
+            cell: cell.index,
+            status: status.to_owned(),
+            reason: Some(reason),
+            deterministic: true,
+            metrics: vec![Value::NONE; METRICS.len()],
+            extra: BTreeMap::new(),
+            flows: Vec::new(),
+            series: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+}
+
+/// Plays a cell. Whatever goes wrong is in the entry.
+pub fn run_cell(plan: &Plan, cell: &Cell, stacks: &Stacks) -> Entry {
+    let scene = match plan.scene(cell, stacks) {
+        Ok(scene) => scene,
+        Err(error) => return Entry::failed(cell, "refused", error.to_string()),
+    };
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        let record = play(&scene, stacks, cell.seed)?;
+        Ok::<Entry, crate::run::PlayError>(measure(plan, cell, record))
+    }));
+    match played {
+        Ok(Ok(entry)) => entry,
+        Ok(Err(error)) => Entry::failed(cell, "refused", error.to_string()),
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Entry::failed(cell, "panic", text.unwrap_or_default())
+        }
+    }
+}
+
+fn measure(plan: &Plan, cell: &Cell, record: Record) -> Entry {
+    let (status, reason) = verdict(&record);
+    let metrics = METRICS
+        .iter()
+        .map(|metric| Value::number((metric.compute)(&record)))
+        .collect();
+    let mut extra = BTreeMap::new();
+    if let Some(flow) = record.measured().next() {
+        extra.extend(
+            flow.receiver
+                .extra
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), *v)),
+        );
+    }
+    let series = match plan.keep.series {
+        Some(step) => series(&record, step),
+        None => Vec::new(),
+    };
+    let items = if plan.keep.items {
+        items(&record)
+    } else {
+        Vec::new()
+    };
+    let deterministic = record.flows.iter().all(|flow| flow.deterministic);
+    let mut flows = Vec::new();
+    let all = record.flows.clone();
+    let mut pair = (FlowRecord::clone(&all[0]), record);
+    for flow in all {
+        pair.0 = flow;
+        let metrics = FLOW_METRICS
+            .iter()
+            .map(|metric| Value::number((metric.compute)(&pair)))
+            .collect();
+        let flow = &pair.0;
+        flows.push(FlowEntry {
+            name: flow.name.clone(),
+            stack: flow.stack.clone(),
+            congestion: flow.congestion.clone(),
+            measured: flow.measured,
+            error: flow.error.clone(),
+            metrics,
+            extra: flow
+                .receiver
+                .extra
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), *v))
+                .collect(),
+        });
+    }
+    Entry {
+        cell: cell.index,
+        status: status.to_owned(),
+        reason,
+        deterministic,
+        metrics,
+        extra,
+        flows,
+        series,
+        items,
+    }
+}
+
+fn verdict(record: &Record) -> (&'static str, Option<String>) {
+    for flow in record.measured() {
+        if flow.receiver.finished.is_some() || flow.endless {
+            if let Some(error) = flow
+                .error
+                .as_ref()
+                .filter(|_| flow.receiver.finished.is_none())
+            {
+                return ("error", Some(format!("flow {}: {error}", flow.name)));
+            }
+            continue;
+        }
+        return match &flow.error {
+            Some(error) => ("error", Some(format!("flow {}: {error}", flow.name))),
+            None => {
+                let seconds = record.end.as_secs_f64();
+                let reason = format!("flow {} has not finished after {seconds} s", flow.name);
+                ("limit", Some(reason))
+            }
+        };
+    }
+    ("ok", None)
+}
+
+fn series(
+    record: &Record,
+    step: Duration,
+) -> Vec<(usize, f64, u64, Option<f64>, u64, u64, u64, u64)> {
+    let mut rows = Vec::new();
+    for (index, flow) in record.flows.iter().enumerate() {
+        let mut next = Duration::ZERO;
+        for sample in &flow.history {
+            let at = sample.at.since_origin();
+            if at < next {
+                continue;
+            }
+            next = at + step;
+            let wire = &sample.wire;
+            rows.push((
+                index,
+                at.as_secs_f64(),
+                sample.received,
+                wire.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
+                wire.window,
+                wire.in_flight,
+                wire.packets_sent,
+                wire.packets_lost,
+            ));
+        }
+    }
+    rows
+}
+
+fn items(record: &Record) -> Vec<(usize, u64, f64, Option<f64>, bool)> {
+    let mut rows = Vec::new();
+    for (index, flow) in record
+        .flows
+        .iter()
+        .enumerate()
+        .filter(|(_, flow)| flow.measured)
+    {
+        for item in &flow.receiver.items {
+            let delay = item.duration().map(|delay| delay.as_secs_f64() * 1e3);
+            let wanted = item.wanted.since_origin().as_secs_f64();
+            rows.push((index, item.bytes, wanted, delay, item.on_time()));
+        }
+    }
+    rows
+}

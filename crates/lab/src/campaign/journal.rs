@@ -1,0 +1,193 @@
+//! The files that make a campaign resumable.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File, OpenOptions},
+    io::{BufRead, BufReader, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CampaignError, at, cell::Entry, write_whole};
+use crate::{
+    metric::{FLOW_METRICS, METRICS},
+    plan::{Plan, ReadOptions},
+    stack::Stacks,
+};
+
+/// What the folder's results are of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    plan: String,
+    smoke: bool,
+    draw: u64,
+    seeds: Option<u64>,
+    cells: usize,
+    /// Names of the metrics: another version of the laboratory may have others.
+    metrics: Vec<String>,
+}
+
+const MANIFEST: &str = "manifest.json";
+
+impl Manifest {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let cell = METRICS.iter().map(|metric| metric.name.to_owned());
+        let flow = FLOW_METRICS
+            .iter()
+            .map(|metric| format!("flow.{}", metric.name));
+        Self {
+            plan: plan.text.clone(),
+            smoke: plan.options.smoke,
+            draw: plan.options.draw,
+            seeds: plan.options.seeds,
+            cells: plan.len(),
+            metrics: cell.chain(flow).collect(),
+        }
+    }
+
+    pub(super) fn read(folder: &Path) -> Result<Self, CampaignError> {
+        let path = folder.join(MANIFEST);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        serde_json::from_str(&text).map_err(|error| CampaignError::Other {
+            path: folder.to_owned(),
+            reason: format!("its {MANIFEST} cannot be understood ({error})"),
+        })
+    }
+
+    pub(super) fn plan(&self, folder: &Path, stacks: &Stacks) -> Result<Plan, CampaignError> {
+        let options = ReadOptions {
+            smoke: self.smoke,
+            draw: self.draw,
+            seeds: self.seeds,
+        };
+        Plan::parse(&self.plan, folder, &options, stacks).map_err(|error| CampaignError::Other {
+            path: folder.to_owned(),
+            reason: format!("its plan cannot be read any more ({error})"),
+        })
+    }
+
+    /// Claims an empty folder, or checks that a used one is of the same plan.
+    pub(super) fn establish(&self, folder: &Path, resume: bool) -> Result<(), CampaignError> {
+        let path = folder.join(MANIFEST);
+        if path.exists() {
+            if !resume {
+                return Err(CampaignError::Occupied(folder.to_owned()));
+            }
+            return self.confirm(folder);
+        }
+        let journal = folder.join("journal.jsonl");
+        if journal.exists() {
+            return Err(CampaignError::Other {
+                path: folder.to_owned(),
+                reason: format!("it holds a journal without its {MANIFEST}"),
+            });
+        }
+        write_whole(&path, |file| {
+            serde_json::to_writer_pretty(file, self).map_err(|error| error.to_string())
+        })
+    }
+
+    pub(super) fn confirm(&self, folder: &Path) -> Result<(), CampaignError> {
+        let theirs = Self::read(folder)?;
+        let reason = if theirs.plan != self.plan {
+            "it holds results of another plan, or of another version of this one"
+        } else if theirs.metrics != self.metrics {
+            "it holds results of a version of the laboratory with other metrics"
+        } else if theirs != *self {
+            "it holds results of this plan with other options (smoke, draw, seeds)"
+        } else {
+            return Ok(());
+        };
+        Err(CampaignError::Other {
+            path: folder.to_owned(),
+            reason: reason.to_owned(),
+        })
+    }
+}
+
+/// Entries, a line each, in the order in which they were finished.
+pub(super) struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Journal {
+    /// Opens or makes a journal to append to. A last line that was cut off is taken away: its cell
+    /// runs again.
+    pub(super) fn open(path: &Path) -> Result<Self, CampaignError> {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .write(true)
+            .truncate(false)
+            .open(path)
+            .map_err(at(path))?;
+        let whole = whole_lines(&file).map_err(at(path))?;
+        file.set_len(whole).map_err(at(path))?;
+        file.seek(SeekFrom::End(0)).map_err(at(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Some(file),
+        })
+    }
+
+    pub(super) fn read_only(path: &Path) -> Result<Self, CampaignError> {
+        fs::metadata(path).map_err(at(path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: None,
+        })
+    }
+
+    pub(super) fn append(&mut self, entry: &Entry) -> Result<(), CampaignError> {
+        let mut line = serde_json::to_vec(entry).map_err(|error| CampaignError::Table {
+            path: self.path.clone(),
+            reason: error.to_string(),
+        })?;
+        line.push(b'\n');
+        match &mut self.file {
+            Some(file) => file.write_all(&line).map_err(at(&self.path)),
+            None => Ok(()),
+        }
+    }
+
+    /// Cells that have an entry.
+    pub(super) fn cells(&self) -> Result<BTreeSet<usize>, CampaignError> {
+        Ok(self.entries()?.into_keys().collect())
+    }
+
+    /// All entries, by cell. A line that cannot be read is an error: the folder is damaged.
+    pub(super) fn entries(&self) -> Result<BTreeMap<usize, Entry>, CampaignError> {
+        let file = File::open(&self.path).map_err(at(&self.path))?;
+        let whole = whole_lines(&file).map_err(at(&self.path))?;
+        let mut file = File::open(&self.path).map_err(at(&self.path))?;
+        file.rewind().map_err(at(&self.path))?;
+        let lines = BufReader::new(std::io::Read::take(file, whole)).lines();
+        let mut entries = BTreeMap::new();
+        for (number, line) in lines.enumerate() {
+            let line = line.map_err(at(&self.path))?;
+            let entry: Entry =
+                serde_json::from_str(&line).map_err(|error| CampaignError::Table {
+                    path: self.path.clone(),
+                    reason: format!("line {} cannot be understood: {error}", number + 1),
+                })?;
+            entries.entry(entry.cell).or_insert(entry);
+        }
+        Ok(entries)
+    }
+}
+
+/// Bytes up to the end of the last whole line.
+fn whole_lines(file: &File) -> std::io::Result<u64> {
+    let mut reader = BufReader::new(file);
+    let (mut whole, mut line) = (0, Vec::new());
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line)? as u64;
+        if read == 0 || line.last() != Some(&b'\n') {
+            return Ok(whole);
+        }
+        whole += read;
+    }
+}

@@ -1,0 +1,247 @@
+//! Campaigns: every cell of a plan, into a folder.
+//!
+//! The folder holds `manifest.json` (what is run), `journal.jsonl` (a line per finished cell, in
+//! the order in which they finished), and once all are finished the tables: `cells`, `flows`, and
+//! where the plan asks for them `series` and `items`, each as CSV and Parquet, with `schema.md`.
+//! Tables are made from the journal alone, in the order of cells: jobs, interruptions and
+//! processes leave no trace in them, and no clock or host does.
+//!
+//! Owns: the folder, the workers, resuming. Does not own: progress bars, signals (the program's).
+
+mod cell;
+mod columns;
+mod journal;
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+};
+
+pub use cell::{Entry, run_cell};
+
+use self::{
+    columns::Tables,
+    journal::{Journal, Manifest},
+};
+use crate::{
+    plan::Plan,
+    stack::Stacks,
+    table::{Table, write_csv, write_parquet, write_schema},
+};
+
+/// Why a campaign cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// A file.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder holds something that must not be overwritten.
+    #[error("{0}: holds results already; give --resume to go on with them, or another folder")]
+    Occupied(PathBuf),
+    /// The folder holds results of something else.
+    #[error("{path}: {reason}; give another folder")]
+    Other {
+        /// The folder.
+        path: PathBuf,
+        /// What differs.
+        reason: String,
+    },
+    /// A table cannot be written.
+    #[error("{path}: {reason}")]
+    Table {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> CampaignError {
+    let path = path.to_owned();
+    move |source| CampaignError::Io { path, source }
+}
+
+/// How a campaign is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where results go.
+    pub folder: PathBuf,
+    /// Cells at once.
+    pub jobs: usize,
+    /// Whether to go on with what the folder holds.
+    pub resume: bool,
+}
+
+/// How far a campaign is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Cells with a row.
+    pub done: usize,
+    /// All cells.
+    pub total: usize,
+    /// Rows of this session that are not `ok`.
+    pub troubled: usize,
+}
+
+/// How a campaign ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every cell has its row and the tables are written.
+    Complete(Progress),
+    /// It was stopped; what was finished is kept.
+    Stopped(Progress),
+}
+
+/// Runs the cells of a plan that have no row yet. `stop` ends it after the cells under way;
+/// `progress` is told after every row.
+///
+/// # Errors
+/// Files that cannot be read or written; a folder that holds something else.
+pub fn run(
+    plan: &Plan,
+    stacks: &Stacks,
+    settings: &Settings,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(Progress),
+) -> Result<Ending, CampaignError> {
+    let folder = &settings.folder;
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    Manifest::of(plan).establish(folder, settings.resume)?;
+    let mut journal = Journal::open(&folder.join("journal.jsonl"))?;
+    let finished: BTreeSet<usize> = journal.cells()?;
+    let wanted: Vec<usize> = (0..plan.len())
+        .filter(|cell| !finished.contains(cell))
+        .collect();
+    let mut state = Progress {
+        done: plan.len() - wanted.len(),
+        total: plan.len(),
+        troubled: 0,
+    };
+    progress(state);
+    let next = AtomicUsize::new(0);
+    let failure = std::thread::scope(|scope| -> Result<(), CampaignError> {
+        let (send, receive) = mpsc::channel();
+        for _ in 0..settings.jobs.clamp(1, 1024).min(wanted.len().max(1)) {
+            let send = send.clone();
+            let (next, wanted) = (&next, &wanted);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let Some(index) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                        break;
+                    };
+                    let Some(cell) = plan.cell(*index) else { break };
+                    if send.send(run_cell(plan, &cell, stacks)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        for entry in receive {
+            if let Err(error) = journal.append(&entry) {
+                // Nothing more can be kept: let the workers go.
+                stop.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+            state.done += 1;
+            state.troubled += usize::from(entry.status != "ok");
+            progress(state);
+        }
+        Ok(())
+    });
+    failure?;
+    if state.done < state.total {
+        return Ok(Ending::Stopped(state));
+    }
+    write_tables(plan, folder, &journal)?;
+    Ok(Ending::Complete(state))
+}
+
+fn write_tables(plan: &Plan, folder: &Path, journal: &Journal) -> Result<(), CampaignError> {
+    let tables = Tables::of(plan, journal.entries()?);
+    let mut described = Vec::new();
+    for (name, about, table) in tables.all() {
+        write_whole(&folder.join(format!("{name}.csv")), |file| {
+            write_csv(table, file).map_err(|error| error.to_string())
+        })?;
+        write_whole(&folder.join(format!("{name}.parquet")), |file| {
+            write_parquet(table, file).map_err(|error| error.to_string())
+        })?;
+        described.push((name, about, table));
+    }
+    write_whole(&folder.join("schema.md"), |file| {
+        write_schema(&described, file).map_err(|error| error.to_string())
+    })
+}
+
+/// Writes a file beside its place and moves it there, so that it is whole or absent.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut io::BufWriter<fs::File>) -> Result<(), String>,
+) -> Result<(), CampaignError> {
+    let beside = path.with_extension("partial");
+    let file = fs::File::create(&beside).map_err(at(&beside))?;
+    let mut file = io::BufWriter::new(file);
+    write(&mut file).map_err(|reason| CampaignError::Table {
+        path: path.to_owned(),
+        reason,
+    })?;
+    io::Write::flush(&mut file).map_err(at(&beside))?;
+    drop(file);
+    fs::rename(&beside, path).map_err(at(path))
+}
+
+/// The tables of a finished campaign, for reports.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// A row per cell.
+    pub cells: Table,
+    /// A row per connection.
+    pub flows: Table,
+    /// Time series; empty unless the plan asks for them.
+    pub series: Table,
+    /// Objects, messages and so on; empty unless the plan asks for them.
+    pub items: Table,
+    /// Cells without a row yet.
+    pub missing: usize,
+}
+
+/// Reads what a folder holds, of a campaign that need not be finished.
+///
+/// # Errors
+/// Files that cannot be read, or are of another plan.
+pub fn results(plan: &Plan, folder: &Path) -> Result<Results, CampaignError> {
+    Manifest::of(plan).confirm(folder)?;
+    let journal = Journal::read_only(&folder.join("journal.jsonl"))?;
+    let entries = journal.entries()?;
+    let missing = plan.len().saturating_sub(entries.len());
+    let tables = Tables::of(plan, entries);
+    Ok(Results {
+        cells: tables.cells,
+        flows: tables.flows,
+        series: tables.series,
+        items: tables.items,
+        missing,
+    })
+}
+
+/// The plan that a folder's results are of, as it was read then.
+///
+/// # Errors
+/// When there is no manifest, or it cannot be understood.
+pub fn plan_of(folder: &Path, stacks: &Stacks) -> Result<Plan, CampaignError> {
+    Manifest::read(folder)?.plan(folder, stacks)
+}
+
+#[cfg(test)]
+mod tests;

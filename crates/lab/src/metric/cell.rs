@@ -1,0 +1,446 @@
+//! Metrics of a whole cell: over the measured flows, and of the first link in their direction.
+
+use tautline_sim::DirectionStats;
+
+use super::{CellMetric, jain, quantile};
+use crate::{
+    outcome::Item,
+    run::{FlowRecord, LinkRecord, Record},
+    stack::WireStats,
+};
+
+/// Application bytes per byte of capacity with 1,452-byte UDP payloads.
+const PAYLOAD_SHARE: f64 = 0.9588;
+
+macro_rules! metric {
+    ($name:literal, $unit:literal, $better:expr, $formula:literal, $paper:literal, $compute:expr) => {
+        CellMetric {
+            name: $name,
+            unit: $unit,
+            formula: $formula,
+            paper: $paper,
+            more_is_better: $better,
+            compute: $compute,
+        }
+    };
+}
+
+/// Every metric of a cell, in the order of the columns.
+pub const METRICS: &[CellMetric] = &[
+    metric!(
+        "completion_s",
+        "s",
+        Some(false),
+        "last byte of the last measured flow at the receiving application, less the start of the first; empty when a flow did not finish",
+        "download completion time (DCT, 003); download time (002)",
+        |r| completion(r, |flow| flow.start)
+    ),
+    metric!(
+        "request_completion_s",
+        "s",
+        Some(false),
+        "like completion_s, from the end of the handshake at the client",
+        "DCT without handshake (003 7.5.2)",
+        |r| r
+            .measured()
+            .map(|flow| {
+                let (from, to) = (flow.connected?, flow.receiver.finished?);
+                Some(to.saturating_since(from).as_secs_f64())
+            })
+            .try_fold(0.0f64, |most, one| Some(most.max(one?)))
+    ),
+    metric!(
+        "goodput_mbps",
+        "Mb/s",
+        Some(true),
+        "application bytes received in order by the measured flows in the window x 8 / window",
+        "goodput (002 eq. 6.1)",
+        |r| Some(r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / 1e6)
+    ),
+    metric!(
+        "total_goodput_mbps",
+        "Mb/s",
+        Some(true),
+        "like goodput_mbps, all flows",
+        "",
+        |r| Some(total_goodput(r) / 1e6)
+    ),
+    metric!(
+        "utilisation",
+        "1",
+        Some(true),
+        "goodput of all flows towards the measured ones' receivers / capacity of the first link in that direction (IP bytes)",
+        "link utilisation (002 eq. 6.2)",
+        |r| Some(total_goodput(r) / capacity(r)?)
+    ),
+    metric!(
+        "share_of_r",
+        "1",
+        Some(true),
+        "goodput of the measured flows / R, R = 0.9588 x capacity x (1 - loss)",
+        "",
+        |r| {
+            let loss = bottleneck(r)?.1.loss;
+            let rate = capacity(r)? * PAYLOAD_SHARE * (1.0 - loss);
+            Some(r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / rate)
+        }
+    ),
+    metric!(
+        "jain",
+        "1",
+        Some(true),
+        "Jain's index over the goodputs in the window of all flows in the measured direction that do not end before the window",
+        "Jain's fairness index (002 eq. 6.3)",
+        |r| jain(&bulk_rates(r))
+    ),
+    metric!(
+        "share",
+        "1",
+        None,
+        "goodput of the measured flows / goodput of all flows, in the window",
+        "bandwidth share (002)",
+        |r| {
+            let total = total_goodput(r);
+            (total > 0.0)
+                .then(|| r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / total)
+        }
+    ),
+    metric!(
+        "rtt_mean_ms",
+        "ms",
+        Some(false),
+        "mean of the senders' smoothed RTT over the samples in the window",
+        "RTT",
+        |r| {
+            let values = rtts(r);
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        }
+    ),
+    metric!(
+        "rtt_p95_ms",
+        "ms",
+        Some(false),
+        "95th percentile of the same samples",
+        "",
+        |r| {
+            let mut values = rtts(r);
+            values.sort_by(f64::total_cmp);
+            quantile(&values, 0.95)
+        }
+    ),
+    metric!(
+        "queue_delay_ms",
+        "ms",
+        Some(false),
+        "rtt_mean_ms less the smallest RTT of the measured flows",
+        "queueing delay",
+        |r| {
+            let values = rtts(r);
+            let least = r
+                .measured()
+                .filter_map(|flow| flow.sender_wire?.min_rtt)
+                .map(|rtt| rtt.as_secs_f64() * 1e3)
+                .min_by(f64::total_cmp)?;
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64 - least)
+        }
+    ),
+    metric!(
+        "queue_max_bytes",
+        "B",
+        Some(false),
+        "most IP bytes that waited at the first link in the measured direction",
+        "",
+        |r| Some(bottleneck(r)?.0.queue_max_bytes as f64)
+    ),
+    metric!(
+        "queue_drops",
+        "packets",
+        Some(false),
+        "packets dropped by the first link's queue in the measured direction",
+        "",
+        |r| Some(bottleneck(r)?.0.dropped.queue as f64)
+    ),
+    metric!(
+        "link_losses",
+        "packets",
+        None,
+        "packets that the first link's loss model took in the measured direction",
+        "",
+        |r| Some(bottleneck(r)?.0.dropped.loss as f64)
+    ),
+    metric!(
+        "ce_marks",
+        "packets",
+        None,
+        "packets marked CE by the first link in the measured direction",
+        "",
+        |r| Some(bottleneck(r)?.0.ce_marked as f64)
+    ),
+    metric!(
+        "return_bytes",
+        "B",
+        Some(false),
+        "IP bytes offered to the first link against the measured direction",
+        "",
+        |r| Some(bottleneck(r)?.1.back.sent_bytes as f64)
+    ),
+    metric!(
+        "packets_sent",
+        "packets",
+        None,
+        "in-flight packets sent by the measured flows' senders",
+        "",
+        |r| sum(r, |wire| wire.packets_sent)
+    ),
+    metric!(
+        "packets_lost",
+        "packets",
+        Some(false),
+        "of these, declared lost",
+        "",
+        |r| sum(r, |wire| wire.packets_lost)
+    ),
+    metric!(
+        "spurious_losses",
+        "packets",
+        Some(false),
+        "of these, acknowledged after all",
+        "",
+        |r| sum(r, |wire| wire.spurious_losses)
+    ),
+    metric!(
+        "ptos",
+        "1",
+        Some(false),
+        "probe timeouts of the measured flows' senders",
+        "",
+        |r| sum(r, |wire| wire.ptos)
+    ),
+    metric!(
+        "loss_rate",
+        "1",
+        Some(false),
+        "packets_lost / packets_sent",
+        "packet loss ratio",
+        |r| ratio(
+            sum(r, |wire| wire.packets_lost)?,
+            sum(r, |wire| wire.packets_sent)?
+        )
+    ),
+    metric!(
+        "overhead",
+        "1",
+        Some(false),
+        "UDP payload bytes sent by the measured flows' senders / application bytes received",
+        "overhead (003 5.6.2)",
+        |r| ratio(sum(r, |wire| wire.bytes_sent)?, delivered(r))
+    ),
+    metric!(
+        "acks_per_packet",
+        "1",
+        Some(false),
+        "ACK frames sent by the receivers / packets sent by the senders, measured flows",
+        "ACK ratio (002 6.4.3)",
+        |r| {
+            let acks: u64 = r
+                .measured()
+                .map(|flow| flow.receiver_wire.map(|wire| wire.acks_sent))
+                .sum::<Option<u64>>()?;
+            ratio(acks as f64, sum(r, |wire| wire.packets_sent)?)
+        }
+    ),
+    metric!(
+        "return_bytes_per_packet",
+        "B",
+        Some(false),
+        "UDP payload bytes sent by the receivers / packets sent by the senders, measured flows",
+        "",
+        |r| {
+            let bytes: u64 = r
+                .measured()
+                .map(|flow| flow.receiver_wire.map(|wire| wire.bytes_sent))
+                .sum::<Option<u64>>()?;
+            ratio(bytes as f64, sum(r, |wire| wire.packets_sent)?)
+        }
+    ),
+    metric!(
+        "items",
+        "1",
+        None,
+        "objects, messages, datagrams or segments of the measured flows",
+        "",
+        |r| Some(items(r).count() as f64)
+    ),
+    metric!(
+        "items_done",
+        "1",
+        Some(true),
+        "of these, those that came whole",
+        "",
+        |r| Some(items(r).filter(|item| item.done.is_some()).count() as f64)
+    ),
+    metric!(
+        "item_mean_ms",
+        "ms",
+        Some(false),
+        "mean time from wanted to complete, of those that came",
+        "message delay",
+        |r| {
+            let all = durations(r);
+            (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+        }
+    ),
+    metric!(
+        "item_p50_ms",
+        "ms",
+        Some(false),
+        "median of the same",
+        "",
+        |r| quantile(&durations(r), 0.5)
+    ),
+    metric!(
+        "item_p95_ms",
+        "ms",
+        Some(false),
+        "95th percentile of the same",
+        "",
+        |r| quantile(&durations(r), 0.95)
+    ),
+    metric!(
+        "item_p99_ms",
+        "ms",
+        Some(false),
+        "99th percentile of the same",
+        "",
+        |r| quantile(&durations(r), 0.99)
+    ),
+    metric!(
+        "item_max_ms",
+        "ms",
+        Some(false),
+        "largest of the same",
+        "",
+        |r| quantile(&durations(r), 1.0)
+    ),
+    metric!(
+        "on_time",
+        "1",
+        Some(true),
+        "share of items that came within their deadline; of items without one, that came at all",
+        "messages on time (003 5.7)",
+        |r| ratio(
+            items(r).filter(|item| item.on_time()).count() as f64,
+            items(r).count() as f64
+        )
+    ),
+    metric!("end_s", "s", None, "simulated time of the run", "", |r| {
+        Some(r.end.as_secs_f64())
+    }),
+    metric!("events", "1", None, "events of the simulation", "", |r| {
+        Some(r.events as f64)
+    }),
+];
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn completion(
+    record: &Record,
+    from: fn(&FlowRecord) -> tautline_transport::time::Instant,
+) -> Option<f64> {
+    let first = record.measured().map(from).min()?;
+    let last = record
+        .measured()
+        .map(|flow| flow.receiver.finished)
+        .try_fold(first, |last, one| Some(last.max(one?)))?;
+    Some(last.saturating_since(first).as_secs_f64())
+}
+
+/// The other direction and the mean loss of the bottleneck.
+struct Other<'a> {
+    back: &'a DirectionStats,
+    loss: f64,
+}
+
+fn bottleneck(record: &Record) -> Option<(&DirectionStats, Other<'_>)> {
+    let link: &LinkRecord = record.links.first()?;
+    let direction = record.measured().next()?.direction;
+    let config = match direction {
+        tautline_sim::Direction::Forward => &link.config.forward,
+        tautline_sim::Direction::Backward => &link.config.backward,
+    };
+    let other = Other {
+        back: link.stats(direction.opposite()),
+        loss: config.loss.mean_rate(),
+    };
+    Some((link.stats(direction), other))
+}
+
+fn capacity(record: &Record) -> Option<f64> {
+    let direction = record.measured().next()?.direction;
+    record.links.first()?.capacity(direction)
+}
+
+fn total_goodput(record: &Record) -> f64 {
+    let direction = record.measured().next().map(|flow| flow.direction);
+    record
+        .flows
+        .iter()
+        .filter(|flow| Some(flow.direction) == direction)
+        .map(|flow| flow.goodput(record.window))
+        .sum()
+}
+
+fn bulk_rates(record: &Record) -> Vec<f64> {
+    let direction = record.measured().next().map(|flow| flow.direction);
+    record
+        .flows
+        .iter()
+        .filter(|flow| Some(flow.direction) == direction)
+        .filter(|flow| {
+            let finished = flow.receiver.finished.map(|at| at.since_origin());
+            finished.is_none_or(|at| at > record.window.0)
+        })
+        .map(|flow| flow.goodput(record.window))
+        .collect()
+}
+
+fn rtts(record: &Record) -> Vec<f64> {
+    let (from, to) = record.window;
+    record
+        .measured()
+        .flat_map(|flow| &flow.history)
+        .filter(|sample| (from..=to).contains(&sample.at.since_origin()))
+        .filter_map(|sample| sample.wire.rtt)
+        .map(|rtt| rtt.as_secs_f64() * 1e3)
+        .collect()
+}
+
+fn sum(record: &Record, of: fn(&WireStats) -> u64) -> Option<f64> {
+    let total: u64 = record
+        .measured()
+        .map(|flow| flow.sender_wire.as_ref().map(of))
+        .sum::<Option<u64>>()?;
+    Some(total as f64)
+}
+
+fn delivered(record: &Record) -> f64 {
+    record
+        .measured()
+        .map(|flow| flow.receiver.received_bytes as f64)
+        .sum()
+}
+
+fn items(record: &Record) -> impl Iterator<Item = &Item> {
+    record.measured().flat_map(|flow| &flow.receiver.items)
+}
+
+fn durations(record: &Record) -> Vec<f64> {
+    let mut all: Vec<f64> = items(record)
+        .filter_map(Item::duration)
+        .map(|duration| duration.as_secs_f64() * 1e3)
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all
+}

@@ -1,0 +1,322 @@
+//! Playing a scene: hosts and links in virtual time, samples on the way, a record at the end.
+//!
+//! Owns: [`play`], [`Record`] and its parts. Does not own: metrics over a record (`metric`), cells
+//! and files (`campaign`).
+
+mod record;
+mod timed;
+
+use std::{net::SocketAddr, sync::Arc};
+
+pub use record::{FlowRecord, LinkRecord, Record, Sample};
+use tautline_sim::{Direction, DirectionConfig, HostId, LinkConfig, LinkId, World};
+use tautline_transport::time::Instant;
+
+use self::timed::Timed;
+use crate::{
+    scene::{Flow, Scene},
+    session::Half,
+    stack::{EndSetup, Stack, StackOptions, Stacks, WireStats},
+    workload::End,
+};
+
+/// Why a scene cannot be played. Anything that happens while it plays is in the record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlayError {
+    /// A stack refuses its options.
+    #[error("flow {flow}: {reason}")]
+    Stack {
+        /// The flow.
+        flow: String,
+        /// The stack's words.
+        reason: String,
+    },
+    /// The network cannot be built.
+    #[error("network: {0}")]
+    Network(String),
+}
+
+/// Plays a scene to its end.
+///
+/// `packets` keeps the log of so many packets for [`tautline_sim::World::log`]-like checks; 0
+/// keeps none.
+///
+/// # Errors
+/// When it cannot begin.
+pub fn play(scene: &Scene, stacks: &Stacks, seed: u64) -> Result<Record, PlayError> {
+    Stage::build(scene, stacks, seed)?.play(scene)
+}
+
+/// One connection of a flow.
+struct Player {
+    flow: usize,
+    stack: Arc<dyn Stack>,
+    client: HostId,
+    server: HostId,
+    receiver: End,
+    start: Instant,
+    history: Vec<Sample>,
+}
+
+/// A scene set up.
+pub struct Stage {
+    world: World,
+    links: Vec<LinkId>,
+    players: Vec<Player>,
+}
+
+impl Stage {
+    /// Hosts, links and programs, at time zero.
+    ///
+    /// # Errors
+    /// When a stack refuses its options or the network cannot be built.
+    pub fn build(scene: &Scene, stacks: &Stacks, seed: u64) -> Result<Self, PlayError> {
+        let mut world = World::new(seed);
+        let places: Vec<(&str, HostId)> = scene
+            .network
+            .places()
+            .map(|name| (name, world.add_router()))
+            .collect();
+        let place = |wanted: &str| {
+            let found = places.iter().find(|(name, _)| *name == wanted);
+            found
+                .map(|(_, host)| *host)
+                .ok_or_else(|| PlayError::Network(format!("no place is called {wanted:?}")))
+        };
+        let network = |error: tautline_sim::TopologyError| PlayError::Network(error.to_string());
+        let mut links = Vec::new();
+        for wire in &scene.network.wires {
+            let ends = (place(&wire.between[0])?, place(&wire.between[1])?);
+            let link = world
+                .try_connect((ends.0, None), (ends.1, None), wire.config.clone())
+                .map_err(network)?;
+            links.push(link);
+            for (at, config) in &wire.changes {
+                let config = config.clone();
+                world.schedule(Instant::ZERO + *at, move |world| {
+                    // Validated when it was read.
+                    let _ = world.set_direction(link, Direction::Forward, config.forward);
+                    let _ = world.set_direction(link, Direction::Backward, config.backward);
+                });
+            }
+        }
+        let mut stage = Self {
+            world,
+            links,
+            players: Vec::new(),
+        };
+        for (index, flow) in scene.flows.iter().enumerate() {
+            let options = flow.stack.as_ref().unwrap_or(&scene.solution);
+            let near = place(&flow.client)?;
+            let far = place(&flow.server)?;
+            for number in 0..flow.count {
+                stage.add(stacks, (index, flow, number), options, (near, far))?;
+            }
+        }
+        Ok(stage)
+    }
+
+    fn add(
+        &mut self,
+        stacks: &Stacks,
+        (index, flow, number): (usize, &Flow, u32),
+        options: &StackOptions,
+        (near, far): (HostId, HostId),
+    ) -> Result<(), PlayError> {
+        let refused = |reason: String| PlayError::Stack {
+            flow: flow.name.clone(),
+            reason,
+        };
+        let stack = stacks
+            .get(&options.stack)
+            .ok_or_else(|| refused(format!("no stack is called {:?}", options.stack)))?;
+        let order = self.players.len() as u64;
+        let subnet = order + 1;
+        let address = |host: u8, port: u16| {
+            let (high, low) = ((subnet / 250) as u8, (subnet % 250) as u8);
+            SocketAddr::from(([10, high, low, host], port))
+        };
+        let (client_at, server_at) = (address(1, 50_000), address(2, 443));
+        let seed = self.world.seed().wrapping_mul(1009).wrapping_add(order);
+        let start = Instant::ZERO + flow.start.0 + flow.stagger.0 * number;
+        let program = flow.workload.program();
+        let mut half = program.client(seed);
+        if let Some(stop) = flow.stop {
+            half = Box::new(Timed::new(half, Instant::ZERO + stop.0));
+        }
+        let client = EndSetup {
+            local: client_at,
+            remote: server_at,
+            half,
+            start,
+            rng: self.world.rng(2 * order + 2),
+            seed,
+        };
+        let server = EndSetup {
+            local: server_at,
+            remote: client_at,
+            half: program.server(seed),
+            start,
+            rng: self.world.rng(2 * order + 1),
+            seed,
+        };
+        let client = stack.client(options, client).map_err(refused)?;
+        let server = stack.server(options, server).map_err(refused)?;
+        let network = |error: tautline_sim::TopologyError| PlayError::Network(error.to_string());
+        let client = self
+            .world
+            .try_add_host(client_at, client)
+            .map_err(network)?;
+        let server = self
+            .world
+            .try_add_host(server_at, server)
+            .map_err(network)?;
+        let access = DirectionConfig {
+            delay: flow.access_delay.0,
+            ..DirectionConfig::default()
+        };
+        let at_once = LinkConfig::symmetric(DirectionConfig::default());
+        self.world
+            .try_connect((client, None), (near, None), LinkConfig::symmetric(access))
+            .map_err(network)?;
+        self.world
+            .try_connect((far, None), (server, None), at_once)
+            .map_err(network)?;
+        self.players.push(Player {
+            flow: index,
+            stack: Arc::clone(stack),
+            client,
+            server,
+            receiver: program.receiver(),
+            start,
+            history: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The world, to look into or to change before it plays.
+    pub fn world_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+
+    /// Plays until every measured flow is over, or to the limit.
+    ///
+    /// # Errors
+    /// None yet; what happens is in the record.
+    pub fn play(mut self, scene: &Scene) -> Result<Record, PlayError> {
+        let end = Instant::ZERO + scene.limit;
+        loop {
+            let step = scene.sample.min(end.saturating_since(self.world.now()));
+            self.world.run_for(step);
+            self.sample();
+            if self.world.now() >= end || self.is_over(scene) {
+                break;
+            }
+        }
+        Ok(self.record(scene))
+    }
+
+    fn half(&self, player: &Player, end: End) -> Option<&dyn Half> {
+        let host = match end {
+            End::Client => player.client,
+            End::Server => player.server,
+        };
+        let node = self.world.program(host)?;
+        player.stack.inspect(node).map(|inside| inside.half)
+    }
+
+    fn wire(&self, player: &Player, end: End) -> Option<WireStats> {
+        let host = match end {
+            End::Client => player.client,
+            End::Server => player.server,
+        };
+        let node = self.world.program(host)?;
+        player.stack.inspect(node)?.wire
+    }
+
+    fn is_over(&self, scene: &Scene) -> bool {
+        let measured =
+            |player: &&Player| scene.flows.get(player.flow).is_some_and(Flow::is_measured);
+        self.players.iter().filter(measured).all(|player| {
+            let over = |end| self.half(player, end).is_some_and(|half| half.is_over());
+            over(End::Client) || over(player.receiver)
+        })
+    }
+
+    fn sample(&mut self) {
+        let at = self.world.now();
+        for index in 0..self.players.len() {
+            let Some(player) = self.players.get(index) else {
+                continue;
+            };
+            if at < player.start {
+                continue;
+            }
+            let received = self
+                .half(player, player.receiver)
+                .map_or(0, Half::received_bytes);
+            let wire = self
+                .wire(player, player.receiver.other())
+                .unwrap_or_default();
+            let sample = Sample { at, received, wire };
+            if let Some(player) = self.players.get_mut(index) {
+                player.history.push(sample);
+            }
+        }
+    }
+
+    fn record(self, scene: &Scene) -> Record {
+        let end = self.world.now();
+        let mut flows = Vec::new();
+        for player in &self.players {
+            let Some(flow) = scene.flows.get(player.flow) else {
+                continue;
+            };
+            let outcome = |end| {
+                self.half(player, end)
+                    .map(Half::outcome)
+                    .unwrap_or_default()
+            };
+            let options = flow.stack.as_ref().unwrap_or(&scene.solution);
+            flows.push(FlowRecord {
+                name: flow.name.clone(),
+                flow: player.flow,
+                measured: flow.is_measured(),
+                endless: flow.stop.is_some() || flow.workload.program().is_endless(),
+                stack: options.stack.clone(),
+                congestion: options.congestion.clone(),
+                deterministic: player.stack.is_deterministic(),
+                start: player.start,
+                receiver: outcome(player.receiver),
+                sender: outcome(player.receiver.other()),
+                connected: outcome(End::Client).connected,
+                error: outcome(End::Client).error.or(outcome(End::Server).error),
+                sender_wire: self.wire(player, player.receiver.other()),
+                receiver_wire: self.wire(player, player.receiver),
+                direction: match player.receiver {
+                    End::Client => Direction::Backward,
+                    End::Server => Direction::Forward,
+                },
+                history: player.history.clone(),
+            });
+        }
+        let links = self
+            .links
+            .iter()
+            .zip(&scene.network.wires)
+            .map(|(link, wire)| LinkRecord {
+                name: wire.name.clone(),
+                config: wire.config.clone(),
+                forward: self.world.link_stats(*link, Direction::Forward),
+                backward: self.world.link_stats(*link, Direction::Backward),
+            })
+            .collect();
+        Record {
+            end: end.since_origin(),
+            window: scene.window_or(end.since_origin()),
+            flows,
+            links,
+            events: self.world.stats().events,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What came of a run, before any metric.
+
+use std::time::Duration;
+
+use tautline_sim::{Direction, DirectionStats, LinkConfig};
+use tautline_transport::time::Instant;
+
+use crate::{outcome::Outcome, stack::WireStats};
+
+/// A flow at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// When.
+    pub at: Instant,
+    /// Application bytes received in order so far.
+    pub received: u64,
+    /// The sender's transport.
+    pub wire: WireStats,
+}
+
+/// What came of one connection.
+#[derive(Clone, Debug)]
+pub struct FlowRecord {
+    /// The flow's name.
+    pub name: String,
+    /// Its place among the scene's flows.
+    pub flow: usize,
+    /// Whether the cell's metrics count it.
+    pub measured: bool,
+    /// Whether it was to be cut off rather than to finish.
+    pub endless: bool,
+    /// Its stack.
+    pub stack: String,
+    /// Its congestion controller, if one was named.
+    pub congestion: Option<String>,
+    /// Whether its stack repeats itself.
+    pub deterministic: bool,
+    /// When the client connected.
+    pub start: Instant,
+    /// When the client's handshake was complete.
+    pub connected: Option<Instant>,
+    /// What the end that receives most has seen.
+    pub receiver: Outcome,
+    /// What the other end has seen.
+    pub sender: Outcome,
+    /// Why the connection ended, if by an error at either end.
+    pub error: Option<String>,
+    /// The sending end's transport at the end.
+    pub sender_wire: Option<WireStats>,
+    /// The receiving end's transport at the end.
+    pub receiver_wire: Option<WireStats>,
+    /// Which way along the links most of its bytes go.
+    pub direction: Direction,
+    /// Samples from its start on.
+    pub history: Vec<Sample>,
+}
+
+impl FlowRecord {
+    /// Application bytes received by then; the last sample at or before it counts.
+    pub fn received_by(&self, at: Duration) -> u64 {
+        let at = Instant::ZERO + at;
+        let later = self.history.partition_point(|sample| sample.at <= at);
+        later
+            .checked_sub(1)
+            .and_then(|index| self.history.get(index))
+            .map_or(0, |sample| sample.received)
+    }
+
+    /// Application bits per second between two times.
+    pub fn goodput(&self, (from, to): (Duration, Duration)) -> f64 {
+        let bytes = self.received_by(to).saturating_sub(self.received_by(from));
+        let seconds = to.saturating_sub(from).as_secs_f64();
+        if seconds > 0.0 {
+            bytes as f64 * 8.0 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What came of one link.
+#[derive(Clone, Debug)]
+pub struct LinkRecord {
+    /// Its name.
+    pub name: String,
+    /// What it did at the beginning.
+    pub config: LinkConfig,
+    /// Counters from the first place to the second.
+    pub forward: DirectionStats,
+    /// Counters the other way.
+    pub backward: DirectionStats,
+}
+
+impl LinkRecord {
+    /// Counters of one direction.
+    pub fn stats(&self, direction: Direction) -> &DirectionStats {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    /// Capacity of one direction in bits per second, IP bytes counted.
+    pub fn capacity(&self, direction: Direction) -> Option<f64> {
+        let config = match direction {
+            Direction::Forward => &self.config.forward,
+            Direction::Backward => &self.config.backward,
+        };
+        config.rate.map(|rate| rate.bits_per_second() as f64)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// When it was over.
+    pub end: Duration,
+    /// Between which times rates are averaged.
+    pub window: (Duration, Duration),
+    /// Every connection, in the order of the scene.
+    pub flows: Vec<FlowRecord>,
+    /// Every link, in the order of the scene.
+    pub links: Vec<LinkRecord>,
+    /// Events of the simulation.
+    pub events: u64,
+}
+
+impl Record {
+    /// The connections that count.
+    pub fn measured(&self) -> impl Iterator<Item = &FlowRecord> {
+        self.flows.iter().filter(|flow| flow.measured)
+    }
+}

@@ -1,0 +1,131 @@
+//! One experiment: a network, flows over it, and how long to look.
+//!
+//! Owns: [`Scene`], its parts as plain data, and their validation. Does not own: how scenes are
+//! multiplied into cells (`plan`), how they are played (`run`).
+
+mod flow;
+mod network;
+
+use std::time::Duration;
+
+pub use flow::Flow;
+pub use network::{FAR, NEAR, Network, NetworkError, Wire};
+
+use crate::{
+    quantity::Span,
+    stack::{StackOptions, Stacks},
+};
+
+/// Everything that one run needs but its seed.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The network.
+    pub network: Network,
+    /// The flows, in the order in which hosts are made.
+    pub flows: Vec<Flow>,
+    /// What flows without a stack of their own use.
+    pub solution: StackOptions,
+    /// When the run ends at the latest.
+    pub limit: Duration,
+    /// Time between two samples.
+    pub sample: Duration,
+    /// Between which times rates are averaged; the whole run when absent.
+    pub window: Option<(Duration, Duration)>,
+}
+
+/// What is wrong with a scene, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct SceneError {
+    /// Dotted path of the field.
+    pub field: String,
+    /// The reason.
+    pub problem: String,
+    /// Values that would do, when a name was asked for.
+    pub names: Vec<String>,
+}
+
+impl SceneError {
+    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+            names: Vec::new(),
+        }
+    }
+}
+
+/// No experiment has more.
+const MAX_FLOWS: u64 = 10_000;
+const MAX_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+impl Scene {
+    /// Whether everything in it is possible.
+    ///
+    /// # Errors
+    /// The first thing that is not.
+    pub fn validate(&self, stacks: &Stacks) -> Result<(), SceneError> {
+        if self.flows.is_empty() {
+            return Err(SceneError::new("flow", "there is none; add a [[flow]]"));
+        }
+        if self.limit.is_zero() || self.limit > MAX_LIMIT {
+            let problem = format!("{:?} is not above 0 and at most 7 days", self.limit);
+            return Err(SceneError::new("run.limit", problem));
+        }
+        if self.sample < Duration::from_millis(1) {
+            return Err(SceneError::new("run.sample", "at least 1 ms"));
+        }
+        if let Some((from, to)) = self.window
+            && (from >= to || to > self.limit)
+        {
+            let problem = format!(
+                "{from:?} to {to:?} does not lie within the run's {:?}",
+                self.limit
+            );
+            return Err(SceneError::new("run.window", problem));
+        }
+        check_stack(stacks, &self.solution, "solution")?;
+        let mut hosts = 0;
+        for flow in &self.flows {
+            let field = format!("flow.{}", flow.name);
+            hosts += u64::from(flow.count);
+            flow.validate(&field, &self.network)?;
+            if let Some(stack) = &flow.stack {
+                check_stack(stacks, stack, &format!("{field}.stack"))?;
+            }
+        }
+        if hosts > MAX_FLOWS {
+            return Err(SceneError::new(
+                "flow",
+                format!("{hosts} flows; at most {MAX_FLOWS}"),
+            ));
+        }
+        if !self.flows.iter().any(Flow::is_measured) {
+            return Err(SceneError::new("flow", "none is measured"));
+        }
+        Ok(())
+    }
+
+    /// The span over which rates are averaged.
+    pub fn window_or(&self, end: Duration) -> (Duration, Duration) {
+        self.window.unwrap_or((Duration::ZERO, end))
+    }
+}
+
+fn check_stack(stacks: &Stacks, options: &StackOptions, field: &str) -> Result<(), SceneError> {
+    let Some(stack) = stacks.get(&options.stack) else {
+        return Err(SceneError {
+            field: format!("{field}.stack"),
+            problem: format!("no stack is called {:?}", options.stack),
+            names: stacks.names().map(str::to_owned).collect(),
+        });
+    };
+    stack.check(options).map_err(|error| SceneError {
+        field: format!("{field}.{}", error.option),
+        problem: error.problem,
+        names: error.names,
+    })
+}
+
+/// A step between samples that is fine enough for any window.
+pub const DEFAULT_SAMPLE: Span = Span(Duration::from_millis(100));

@@ -1,0 +1,345 @@
+//! The network of a scene: one bottleneck between two places, or any graph of links.
+//!
+//! A link is written as a table: `link` names one of the simulator's links to start from, every
+//! other key is a field of [`DirectionConfig`] for both directions, and `up` and `down` hold
+//! fields of one direction (`up` is from the first place to the second). `loss` and `corruption`
+//! may be a share instead of a model.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde::Deserialize;
+use tautline_sim::{DirectionConfig, LinkConfig, links, parse_duration};
+use toml::{Table, Value};
+
+use crate::quantity::Share;
+
+/// The place of clients on a single bottleneck.
+pub const NEAR: &str = "near";
+/// The place of servers on a single bottleneck.
+pub const FAR: &str = "far";
+
+/// A link between two places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wire {
+    /// Its name in tables.
+    pub name: String,
+    /// Where it begins and ends; forward is from the first to the second.
+    pub between: [String; 2],
+    /// What it does.
+    pub config: LinkConfig,
+    /// What it does later.
+    pub changes: Vec<(Duration, LinkConfig)>,
+}
+
+/// Places and links. The first link is the bottleneck of the figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// The links, at least one.
+    pub wires: Vec<Wire>,
+}
+
+/// What is wrong with a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct NetworkError {
+    /// The field, from the network on.
+    pub field: String,
+    /// The reason.
+    pub problem: String,
+    /// Values that would do, when a name was asked for.
+    pub names: Vec<String>,
+}
+
+impl NetworkError {
+    fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+            names: Vec::new(),
+        }
+    }
+
+    fn within(mut self, outer: &str) -> Self {
+        self.field = if self.field.is_empty() {
+            outer.to_owned()
+        } else {
+            format!("{outer}.{}", self.field)
+        };
+        self
+    }
+}
+
+impl Network {
+    /// One bottleneck between [`NEAR`] and [`FAR`].
+    pub fn bottleneck(config: LinkConfig) -> Self {
+        Self {
+            wires: vec![Wire {
+                name: "bottleneck".to_owned(),
+                between: [NEAR.to_owned(), FAR.to_owned()],
+                config,
+                changes: Vec::new(),
+            }],
+        }
+    }
+
+    /// Reads a network: a link table for a single bottleneck, or `links`, an array of link tables
+    /// that also have `name` and `between`.
+    ///
+    /// # Errors
+    /// Unknown keys, impossible values.
+    pub fn from_table(table: &Table) -> Result<Self, NetworkError> {
+        let Some(links) = table.get("links") else {
+            let (config, changes) = link(table.clone())?;
+            let mut network = Self::bottleneck(config);
+            if let Some(wire) = network.wires.first_mut() {
+                wire.changes = changes;
+            }
+            return Ok(network);
+        };
+        if let Some(other) = table.keys().find(|key| *key != "links") {
+            let problem = "stands beside `links`; put it into one of them";
+            return Err(NetworkError::new(other.clone(), problem));
+        }
+        let links = links
+            .as_array()
+            .filter(|links| !links.is_empty())
+            .ok_or_else(|| NetworkError::new("links", "is not an array of tables"))?;
+        let mut wires: Vec<Wire> = Vec::new();
+        for (index, entry) in links.iter().enumerate() {
+            let outer = format!("links[{index}]");
+            let wire = wire(entry).map_err(|error| error.within(&outer))?;
+            if wires.iter().any(|other| other.name == wire.name) {
+                let problem = format!("two links are called {:?}", wire.name);
+                return Err(NetworkError::new(format!("{outer}.name"), problem));
+            }
+            wires.push(wire);
+        }
+        Ok(Self { wires })
+    }
+
+    /// All places, each once, in alphabetical order.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        let names: BTreeSet<&str> = self
+            .wires
+            .iter()
+            .flat_map(|wire| wire.between.iter().map(String::as_str))
+            .collect();
+        names.into_iter()
+    }
+}
+
+fn wire(entry: &Value) -> Result<Wire, NetworkError> {
+    let mut table = entry
+        .as_table()
+        .ok_or_else(|| NetworkError::new("", "is not a table"))?
+        .clone();
+    let name = match table.remove("name") {
+        Some(Value::String(name)) => name,
+        _ => return Err(NetworkError::new("name", "a link needs a name")),
+    };
+    let between = match table.remove("between") {
+        Some(Value::Array(ends)) => ends,
+        _ => Vec::new(),
+    };
+    let between = match between.as_slice() {
+        [Value::String(a), Value::String(b)] if a != b => [a.clone(), b.clone()],
+        _ => {
+            let problem = "a link is between two places: between = [\"near\", \"far\"]";
+            return Err(NetworkError::new("between", problem));
+        }
+    };
+    let (config, changes) = link(table)?;
+    Ok(Wire {
+        name,
+        between,
+        config,
+        changes,
+    })
+}
+
+type Configured = (LinkConfig, Vec<(Duration, LinkConfig)>);
+
+fn link(mut table: Table) -> Result<Configured, NetworkError> {
+    let base = match table.remove("link") {
+        None => LinkConfig::symmetric(DirectionConfig::default()),
+        Some(Value::String(name)) => links::by_name(&name).ok_or_else(|| NetworkError {
+            field: "link".to_owned(),
+            problem: format!("no link is called {name:?}"),
+            names: links::names()
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect(),
+        })?,
+        Some(_) => return Err(NetworkError::new("link", "is not a name")),
+    };
+    let changes = table.remove("changes");
+    let config = overlaid(&base, table)?;
+    let mut later = Vec::new();
+    if let Some(changes) = changes {
+        let changes = changes
+            .as_array()
+            .ok_or_else(|| NetworkError::new("changes", "is not an array of tables"))?;
+        let mut before = config.clone();
+        for (index, change) in changes.iter().enumerate() {
+            let outer = format!("changes[{index}]");
+            let mut change = change
+                .as_table()
+                .cloned()
+                .ok_or_else(|| NetworkError::new(&outer, "is not a table"))?;
+            let at = match change.remove("at") {
+                Some(Value::String(text)) => parse_duration(&text)
+                    .map_err(|e| NetworkError::new(format!("{outer}.at"), e.to_string()))?,
+                _ => {
+                    return Err(NetworkError::new(
+                        format!("{outer}.at"),
+                        "a change needs a time",
+                    ));
+                }
+            };
+            before = overlaid(&before, change).map_err(|e| e.within(&outer))?;
+            later.push((at, before.clone()));
+        }
+    }
+    Ok((config, later))
+}
+
+/// `base` with the fields of `table` in place of its own.
+fn overlaid(base: &LinkConfig, table: Table) -> Result<LinkConfig, NetworkError> {
+    let base = Table::try_from(base).map_err(|e| NetworkError::new("", e.to_string()))?;
+    let direction = |key: &str| {
+        base.get(key)
+            .and_then(Value::as_table)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (mut forward, mut backward) = (direction("forward"), direction("backward"));
+    let mut sides = Vec::new();
+    for (key, value) in table {
+        match key.as_str() {
+            "up" | "down" => match value {
+                Value::Table(inner) => sides.push((key, inner)),
+                _ => {
+                    return Err(NetworkError::new(
+                        key,
+                        "is not a table of one direction's fields",
+                    ));
+                }
+            },
+            _ => {
+                let value = shorthand(&key, value)?;
+                forward.insert(key.clone(), value.clone());
+                backward.insert(key, value);
+            }
+        }
+    }
+    for (side, inner) in sides {
+        let target = if side == "up" {
+            &mut forward
+        } else {
+            &mut backward
+        };
+        for (key, value) in inner {
+            let value = shorthand(&key, value).map_err(|e| e.within(&side))?;
+            target.insert(key, value);
+        }
+    }
+    let read = |table: Table| {
+        DirectionConfig::deserialize(Value::Table(table))
+            .map_err(|error| NetworkError::new("", error.message().to_owned()))
+    };
+    let config = LinkConfig {
+        forward: read(forward).map_err(|e| e.within("up"))?,
+        backward: read(backward).map_err(|e| e.within("down"))?,
+    };
+    config.validate().map_err(|error| {
+        let field = error
+            .field
+            .replacen("forward", "up", 1)
+            .replacen("backward", "down", 1);
+        NetworkError::new(field, error.problem)
+    })?;
+    Ok(config)
+}
+
+/// A share in place of a loss model.
+fn shorthand(key: &str, value: Value) -> Result<Value, NetworkError> {
+    if !matches!(key, "loss" | "corruption") || value.is_table() {
+        return Ok(value);
+    }
+    let share = Share::deserialize(value)
+        .map_err(|error| NetworkError::new(key, error.message().to_owned()))?;
+    let mut model = Table::new();
+    if share.0 > 0.0 {
+        model.insert("model".to_owned(), "uniform".into());
+        model.insert("probability".to_owned(), share.0.into());
+    } else {
+        model.insert("model".to_owned(), "none".into());
+    }
+    Ok(Value::Table(model))
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_sim::{LossModel, QueueSize};
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Network, NetworkError> {
+        Network::from_table(&text.parse::<Table>().unwrap())
+    }
+
+    #[test]
+    fn a_named_link_with_changes_of_its_own() {
+        let network = read(
+            "link = 'geo'\nqueue = '0.5 BDP'\nloss = '1 %'\n[up]\nrate = '3 Mb/s'\nloss = 0\n\
+             [[changes]]\nat = '10 s'\ndown.rate = '5 Mb/s'",
+        )
+        .unwrap();
+        let wire = &network.wires[0];
+        assert_eq!(wire.config.backward.loss, LossModel::uniform(0.01));
+        assert_eq!(wire.config.forward.loss, LossModel::None);
+        assert_eq!(wire.config.forward.queue, QueueSize::Bdp(0.5));
+        let rate = |config: &LinkConfig, up: bool| {
+            let side = if up {
+                &config.forward
+            } else {
+                &config.backward
+            };
+            side.rate.unwrap().bits_per_second()
+        };
+        assert_eq!(rate(&wire.config, true), 3_000_000);
+        assert_eq!(rate(&wire.config, false), 20_000_000);
+        let (at, later) = &wire.changes[0];
+        assert_eq!(*at, Duration::from_secs(10));
+        assert_eq!(
+            (rate(later, true), rate(later, false)),
+            (3_000_000, 5_000_000)
+        );
+    }
+
+    #[test]
+    fn a_graph() {
+        let network = read(
+            "[[links]]\nname = 'a'\nbetween = ['home', 'pop']\nlink = 'leo'\n\
+             [[links]]\nname = 'b'\nbetween = ['pop', 'cdn']\ndelay = '5 ms'",
+        )
+        .unwrap();
+        assert_eq!(network.places().collect::<Vec<_>>(), ["cdn", "home", "pop"]);
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (text, field, part) in [
+            ("link = 'goe'", "link", "goe"),
+            ("qeue = '1 BDP'", "up", "qeue"),
+            ("loss = 2", "loss", "share"),
+            ("down.rate = '5 MB/s'", "down", "rate"),
+            ("changes = [{rate = '1 Mb/s'}]", "changes[0].at", "time"),
+            ("[[links]]\nname = 'a'", "links[0].between", "between"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert_eq!(error.field, field, "{text}: {error}");
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+    }
+}
