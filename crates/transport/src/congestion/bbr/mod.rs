@@ -12,7 +12,7 @@
 mod bounds;
 mod control;
 mod cycle;
-mod model;
+pub(super) mod model;
 mod params;
 mod probe_rtt;
 mod startup;

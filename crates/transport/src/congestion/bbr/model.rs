@@ -8,32 +8,32 @@ use super::{super::AckEvent, params::Params};
 use crate::{time::Instant, units::Rate};
 
 /// No bound on a volume of data.
-pub(super) const UNBOUNDED: u64 = u64::MAX;
+pub(in crate::congestion) const UNBOUNDED: u64 = u64::MAX;
 
 /// One acknowledgement as the model reads it ("RS" and "C" of the draft).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
-    pub(super) now: Instant,
+pub(in crate::congestion) struct Sample {
+    pub(in crate::congestion) now: Instant,
     /// Zero when the ACK gave no valid sample.
-    pub(super) delivery_rate: Rate,
+    pub(in crate::congestion) delivery_rate: Rate,
     /// Bytes delivered over the sampled interval.
-    pub(super) delivered: u64,
+    pub(in crate::congestion) delivered: u64,
     /// Delivered count when the sampled packet left; `None` without a sample.
-    pub(super) prior_delivered: Option<u64>,
-    pub(super) app_limited: bool,
+    pub(in crate::congestion) prior_delivered: Option<u64>,
+    pub(in crate::congestion) app_limited: bool,
     /// Bytes lost since the sampled packet left.
-    pub(super) lost: u64,
-    pub(super) tx_in_flight: u64,
-    pub(super) newly_acked: u64,
-    pub(super) rtt: Option<Duration>,
-    pub(super) prior_in_flight: u64,
-    pub(super) in_flight: u64,
+    pub(in crate::congestion) lost: u64,
+    pub(in crate::congestion) tx_in_flight: u64,
+    pub(in crate::congestion) newly_acked: u64,
+    pub(in crate::congestion) rtt: Option<Duration>,
+    pub(in crate::congestion) prior_in_flight: u64,
+    pub(in crate::congestion) in_flight: u64,
     /// The path's delivered count, this ACK included.
-    pub(super) total_delivered: u64,
+    pub(in crate::congestion) total_delivered: u64,
 }
 
 impl Sample {
-    pub(super) fn new(event: &AckEvent) -> Self {
+    pub(in crate::congestion) fn new(event: &AckEvent) -> Self {
         let rate = event.rate;
         Self {
             now: event.now,
@@ -54,16 +54,16 @@ impl Sample {
 
 /// Packet-timed round trips. s5.5.1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rounds {
+pub(in crate::congestion) struct Rounds {
     /// The round ends when a packet is acknowledged that left at or after this delivered count.
     end: u64,
-    pub(super) count: u64,
+    pub(in crate::congestion) count: u64,
     /// Whether the present ACK began a round.
-    pub(super) started: bool,
+    pub(in crate::congestion) started: bool,
 }
 
 impl Rounds {
-    pub(super) fn on_ack(&mut self, sample: &Sample) {
+    pub(in crate::congestion) fn on_ack(&mut self, sample: &Sample) {
         self.started = sample
             .prior_delivered
             .is_some_and(|prior| prior >= self.end);
@@ -73,24 +73,24 @@ impl Rounds {
         }
     }
 
-    pub(super) fn restart(&mut self, delivered: u64) {
+    pub(in crate::congestion) fn restart(&mut self, delivered: u64) {
         self.end = delivered;
     }
 }
 
 /// Largest delivery rate of this and the previous probing cycle. s5.5.2.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MaxBandwidth {
+pub(in crate::congestion) struct MaxBandwidth {
     previous: Rate,
     current: Rate,
 }
 
 impl MaxBandwidth {
-    pub(super) fn get(&self) -> Rate {
+    pub(in crate::congestion) fn get(&self) -> Rate {
         self.previous.max(self.current)
     }
 
-    pub(super) fn on_sample(&mut self, sample: &Sample) {
+    pub(in crate::congestion) fn on_sample(&mut self, sample: &Sample) {
         let rate = sample.delivery_rate;
         // Limited by the application a sample says too little, unless it says more than we knew.
         if rate > Rate::ZERO && (rate >= self.get() || !sample.app_limited) {
@@ -99,7 +99,7 @@ impl MaxBandwidth {
     }
 
     /// The cycle is over. Without any sample in it the old one is kept.
-    pub(super) fn advance(&mut self) {
+    pub(in crate::congestion) fn advance(&mut self) {
         if self.current > Rate::ZERO {
             self.previous = self.current;
             self.current = Rate::ZERO;
@@ -163,17 +163,17 @@ const SLOTS: usize = 11;
 
 /// How much more than expected is acknowledged at once. s5.5.9.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Aggregation {
+pub(in crate::congestion) struct Aggregation {
     interval_start: Instant,
     delivered: u64,
     /// (round, largest excess seen in it).
     slots: [(u64, u64); SLOTS],
     /// Windowed maximum in bytes.
-    pub(super) extra: u64,
+    pub(in crate::congestion) extra: u64,
 }
 
 impl Aggregation {
-    pub(super) const fn new(now: Instant) -> Self {
+    pub(in crate::congestion) const fn new(now: Instant) -> Self {
         Self {
             interval_start: now,
             delivered: 0,
@@ -182,7 +182,7 @@ impl Aggregation {
         }
     }
 
-    pub(super) fn on_ack(
+    pub(in crate::congestion) fn on_ack(
         &mut self,
         sample: &Sample,
         bandwidth: Rate,
@@ -216,7 +216,7 @@ impl Aggregation {
             .unwrap_or(0);
     }
 
-    pub(super) fn restart(&mut self, now: Instant) {
+    pub(in crate::congestion) fn restart(&mut self, now: Instant) {
         self.delivered = 0;
         self.interval_start = now;
     }
