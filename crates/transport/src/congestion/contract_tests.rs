@@ -9,9 +9,13 @@ use super::{
     *,
 };
 
+fn all_names() -> impl Iterator<Item = &'static str> {
+    registry::names().chain(registry::lab_names())
+}
+
 #[test]
 fn names_build_what_they_say() {
-    for name in registry::names() {
+    for name in all_names() {
         let factory = registry::by_name(name).unwrap();
         assert_eq!(factory.name(), name);
         let controller = factory.build(context());
@@ -28,9 +32,21 @@ fn names_build_what_they_say() {
     assert_eq!(registry::cubic_for_bursts().name(), "cubic");
 }
 
+/// What harms others is found by name, but never offered.
+#[test]
+fn controls_for_experiments_are_apart() {
+    assert!(registry::is_lab_only("ignore-loss"));
+    assert!(registry::names().all(|name| !registry::is_lab_only(name)));
+    assert!(registry::lab_names().all(registry::is_lab_only));
+    let mut names: Vec<_> = all_names().collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all_names().count());
+}
+
 #[test]
 fn every_controller_fills_a_plain_link() {
-    for name in registry::names() {
+    for name in all_names() {
         let controller = registry::by_name(name).unwrap().build(context());
         let mut run = Run::new(controller, Path::new(20.0, 40, 1.0));
         run.run_for(Duration::from_secs(5)).mark();
@@ -42,7 +58,7 @@ fn every_controller_fills_a_plain_link() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for name in registry::names() {
+    for name in all_names() {
         let outcome = || {
             let controller = registry::by_name(name).unwrap().build(context());
             let mut run = Run::new(controller, Path::new(20.0, 100, 0.5).with_loss(0.005));
@@ -55,7 +71,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn every_controller_survives_a_black_hole() {
-    for name in registry::names() {
+    for name in all_names() {
         let controller = registry::by_name(name).unwrap().build(context());
         let mut run = Run::new(controller, Path::new(10.0, 50, 1.0));
         run.run_for(Duration::from_secs(5));
@@ -249,7 +265,7 @@ proptest! {
 
     #[test]
     fn no_sequence_of_events_breaks_a_controller(ops in vec(op(), 1..120)) {
-        for name in registry::names() {
+        for name in all_names() {
             let controller = registry::by_name(name).unwrap().build(context());
             let mut driver = Driver { controller, now: Instant::ZERO + ms(1), delivered: 0 };
             let mut mtu = MTU;

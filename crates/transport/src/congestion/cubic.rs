@@ -1,4 +1,8 @@
 //! CUBIC. RFC 9438, with HyStart++ (RFC 9406) for the first slow start.
+//!
+//! `cubic-rtt-scaled` is the same with another reduction on loss: [`rtt_scaled`].
+
+mod rtt_scaled;
 
 use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
@@ -32,6 +36,20 @@ pub struct CubicConfig {
     /// Whether a flow whose window is shrinking gives room to others faster. RFC 9438 s4.7.
     /// Default on.
     pub fast_convergence: bool,
+    /// Whether a loss reduces the window by as much as the round trip has grown over its minimum,
+    /// 0.7 at the most, instead of always to 0.7; the controller is then `cubic-rtt-scaled`.
+    /// Default off.
+    pub rtt_scaled: bool,
+}
+
+impl CubicConfig {
+    const fn name(&self) -> &'static str {
+        if self.rtt_scaled {
+            "cubic-rtt-scaled"
+        } else {
+            "cubic"
+        }
+    }
 }
 
 impl Default for CubicConfig {
@@ -41,6 +59,7 @@ impl Default for CubicConfig {
             hystart: true,
             paced: true,
             fast_convergence: true,
+            rtt_scaled: false,
         }
     }
 }
@@ -60,7 +79,7 @@ impl CubicFactory {
 
 impl ControllerFactory for CubicFactory {
     fn name(&self) -> &'static str {
-        Cubic::NAME
+        self.config.name()
     }
 
     fn build(&self, context: ControllerContext) -> Box<dyn CongestionController> {
@@ -139,8 +158,6 @@ pub(super) struct Cubic {
 }
 
 impl Cubic {
-    const NAME: &'static str = "cubic";
-
     pub(super) fn new(config: CubicConfig, context: &ControllerContext) -> Self {
         Self {
             config,
@@ -225,8 +242,8 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 s4.6, at most once per round trip.
-    fn on_congestion(&mut self, now: Instant, sent: Instant) {
+    /// RFC 9438 s4.6, at most once per round trip: `factor` of the window is left.
+    fn on_congestion(&mut self, now: Instant, sent: Instant, factor: f64) {
         if self.in_recovery(sent) {
             return;
         }
@@ -247,7 +264,7 @@ impl Cubic {
         };
         self.curve.epoch = None;
         self.unused_since = None;
-        self.window = (self.window * BETA).max(self.minimum());
+        self.window = (self.window * factor).max(self.minimum());
         self.threshold = self.window;
         self.hystart = None;
     }
@@ -255,7 +272,7 @@ impl Cubic {
 
 impl CongestionController for Cubic {
     fn name(&self) -> &'static str {
-        Self::NAME
+        self.config.name()
     }
 
     fn on_sent(&mut self, event: &SentEvent) {
@@ -277,7 +294,14 @@ impl CongestionController for Cubic {
 
     fn on_loss(&mut self, event: &LossEvent<'_>) {
         if let Some(last) = event.packets.iter().map(|packet| packet.sent).max() {
-            self.on_congestion(event.now, last);
+            let factor = if self.config.rtt_scaled && !event.persistent {
+                rtt_scaled::factor(&event.rtt)
+            } else {
+                Some(BETA)
+            };
+            if let Some(factor) = factor {
+                self.on_congestion(event.now, last, factor);
+            }
         }
         if event.persistent {
             // As a timeout in TCP: slow start from the minimum up to the reduced threshold, then
@@ -290,7 +314,7 @@ impl CongestionController for Cubic {
     }
 
     fn on_ecn(&mut self, event: &EcnEvent) {
-        self.on_congestion(event.now, event.largest_acked_sent);
+        self.on_congestion(event.now, event.largest_acked_sent, BETA);
         // A mark is never spurious.
         self.before = None;
     }

@@ -5,12 +5,17 @@
 //! Does not own: bytes in flight, RTT, loss detection and delivery-rate samples (`recovery/`);
 //! MTU discovery (`path/`).
 //! Called by: `recovery/`, which turns acknowledgements and losses into events.
-//! Spec: RFC 9002 s7, RFC 9438, RFC 9406, draft-ietf-ccwg-bbr-06.
+//! Spec: RFC 9002 s7, RFC 9438, RFC 9406, draft-ietf-ccwg-bbr-06 and its
+//! forerunners. `docs/congestion.md` compares them.
 //! To add a variant: one file here and one line in `registry.rs`.
 
 mod bbr;
+mod bbr1;
+mod bbr2;
+mod conserve;
 mod cubic;
 mod hystart;
+mod ignore_loss;
 mod newreno;
 mod pacer;
 pub mod registry;
@@ -31,7 +36,10 @@ use crate::{
 };
 
 pub use bbr::Bbr3Factory;
+pub use bbr1::Bbr1Factory;
+pub use bbr2::Bbr2Factory;
 pub use cubic::{CubicConfig, CubicFactory};
+pub use ignore_loss::IgnoreLossFactory;
 pub use newreno::NewRenoFactory;
 pub use pacer::{Pacer, fallback_rate};
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Bbr3Factory, CubicConfig, CubicFactory, NewRenoFactory, SharedControllerFactory};
+use super::{
+    Bbr1Factory, Bbr2Factory, Bbr3Factory, CubicConfig, CubicFactory, IgnoreLossFactory,
+    NewRenoFactory, SharedControllerFactory,
+};
 
 /// A name and what builds the factory behind it.
 type Entry = (&'static str, fn() -> SharedControllerFactory);
@@ -10,20 +13,44 @@ type Entry = (&'static str, fn() -> SharedControllerFactory);
 const ENTRIES: &[Entry] = &[
     ("newreno", || Arc::new(NewRenoFactory::default())),
     ("cubic", || Arc::new(CubicFactory::default())),
+    ("bbr1", || Arc::new(Bbr1Factory::default())),
+    ("bbr2", || Arc::new(Bbr2Factory::default())),
     ("bbr3", || Arc::new(Bbr3Factory::default())),
+    ("cubic-rtt-scaled", || Arc::new(cubic_rtt_scaled())),
 ];
 
-/// Every name that [`by_name`] knows, in a fixed order.
+/// Controls for experiments, which harm others on a real network.
+const LAB_ENTRIES: &[Entry] = &[("ignore-loss", || Arc::new(IgnoreLossFactory::default()))];
+
+/// Every name to offer for use, in a fixed order.
 pub fn names() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     ENTRIES.iter().map(|(name, _)| *name)
+}
+
+/// The names that only experiments may use; [`by_name`] knows them too, [`names`] does not.
+pub fn lab_names() -> impl ExactSizeIterator<Item = &'static str> + Clone {
+    LAB_ENTRIES.iter().map(|(name, _)| *name)
+}
+
+/// Whether that is the name of a controller for experiments alone.
+pub fn is_lab_only(name: &str) -> bool {
+    lab_names().any(|known| known == name)
 }
 
 /// The factory of that name with its default options, or `None`.
 pub fn by_name(name: &str) -> Option<SharedControllerFactory> {
     ENTRIES
         .iter()
+        .chain(LAB_ENTRIES)
         .find(|(known, _)| *known == name)
         .map(|(_, factory)| factory())
+}
+
+fn cubic_rtt_scaled() -> CubicFactory {
+    CubicFactory::new(CubicConfig {
+        rtt_scaled: true,
+        ..CubicConfig::default()
+    })
 }
 
 /// What a connection uses when nothing else is chosen: `cubic`.

@@ -328,3 +328,65 @@ fn a_slow_application_keeps_its_window() {
         run.controller.window()
     );
 }
+
+fn rtt_scaled() -> CubicConfig {
+    CubicConfig {
+        rtt_scaled: true,
+        ..CubicConfig::default()
+    }
+}
+
+fn lose_at_rtt(controller: &mut Cubic, sent: f64, smoothed: u64, min: u64, persistent: bool) {
+    let packet = test_link::lost(0, at(sent));
+    let packets = [packet];
+    let mut event = test_link::loss(at(sent + 1.0), &packets, persistent);
+    event.rtt.smoothed = ms(smoothed);
+    event.rtt.min = ms(min);
+    controller.on_loss(&event);
+}
+
+#[test]
+fn scaled_back_off_follows_the_round_trip() {
+    let scaled = |packets| {
+        let mut context = context();
+        context.initial_window = packets * MTU;
+        Cubic::new(rtt_scaled(), &context)
+    };
+    for (smoothed, left, slow_start) in [
+        (100, 100.0, true),
+        (104, 100.0, true),
+        (125, 80.0, false),
+        (300, 70.0, false),
+    ] {
+        let mut cc = scaled(100);
+        lose_at_rtt(&mut cc, 1.0, smoothed, 100, false);
+        assert!((packets(&cc) - left).abs() < 0.01, "{}", packets(&cc));
+        assert_eq!(cc.in_slow_start(), slow_start);
+    }
+    // What is no guess is answered in full.
+    let mut cc = scaled(100);
+    cc.on_ecn(&EcnEvent::new(at(1.0), 1, 1, at(0.5), 0));
+    assert!((packets(&cc) - 70.0).abs() < 0.01);
+    let mut cc = scaled(100);
+    lose_at_rtt(&mut cc, 1.0, 100, 100, true);
+    assert_eq!(cc.window(), 2 * MTU);
+    assert_eq!(cc.metrics().slow_start_threshold, Some(70 * MTU));
+}
+
+/// Random loss on a long path costs `cubic` nearly everything and the scaled one little; a queue
+/// that overflows is answered by both.
+#[test]
+fn scaled_back_off_tells_random_loss_from_a_full_queue() {
+    let used = |config, loss| {
+        let path = Path::new(20.0, 600, 1.0).with_loss(loss);
+        let mut run = Run::new(Cubic::new(config, &context()), path);
+        run.run_for(Duration::from_secs(60));
+        (run.utilisation(), run.loss_share())
+    };
+    let (plain, _) = used(CubicConfig::default(), 0.01);
+    let (scaled, _) = used(rtt_scaled(), 0.01);
+    let (clean, lost) = used(rtt_scaled(), 0.0);
+    println!("geo, 1 %: cubic {plain:.3}, scaled {scaled:.3}; no loss: {clean:.3}, lost {lost:.4}");
+    assert!(scaled > 0.8 && scaled > 5.0 * plain);
+    assert!(clean > 0.9 && lost < 0.02);
+}
