@@ -5,6 +5,7 @@
 //! Owns: plans and designs, workloads, stacks under test, runs, metrics, tables, reports.
 //! Does not own: the network in virtual time (`tautline-sim`), the transport.
 
+pub mod bundled;
 pub mod campaign;
 pub mod metric;
 pub mod outcome;

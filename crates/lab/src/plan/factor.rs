@@ -107,7 +107,7 @@ impl Factor {
             let set = table
                 .iter()
                 .filter(|(key, _)| *key != "label" && *key != "number")
-                .flat_map(|(key, value)| leaves(key, value))
+                .map(|(key, value)| (key.clone(), value.clone()))
                 .collect();
             return Level {
                 label: label.to_owned(),
@@ -131,16 +131,9 @@ impl Factor {
         }
     }
 
-    /// The level at `share` of the way through the range, or of the list of values.
+    /// The level at `share` of the way through the range.
     pub(super) fn at(&self, share: f64) -> Level {
-        let Some([low, high]) = self.range else {
-            let index = (share * self.values.len() as f64) as usize;
-            let last = self.values.len().saturating_sub(1);
-            return match self.values.get(index.min(last)) {
-                Some(value) => self.level(value),
-                None => self.level(&Value::Boolean(false)),
-            };
-        };
+        let [low, high] = self.range.unwrap_or_default();
         let value = match self.scale {
             Scale::Linear => low + (high - low) * share,
             Scale::Log => (low.ln() + (high.ln() - low.ln()) * share).exp(),
@@ -157,11 +150,6 @@ impl Factor {
             ..self.level(&value)
         }
     }
-}
-
-/// `a = { b.c = 1 }` as the path `a.b.c`; other tables stay whole.
-fn leaves(path: &str, value: &Value) -> Vec<(String, Value)> {
-    vec![(path.to_owned(), value.clone())]
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -464,8 +464,11 @@ impl Plan {
                 Some(name) => format!("flow.{name}"),
                 None => format!("flow[{index}]"),
             };
-            let flow = Flow::deserialize(entry.clone())
+            let mut flow = Flow::deserialize(entry.clone())
                 .map_err(|error| PlanError::of_serde(&field, error.message()))?;
+            flow.workload
+                .resolve(&self.folder)
+                .map_err(|error| PlanError::new(join(&field, "workload"), error.to_string()))?;
             if !names.insert(flow.name.clone()) {
                 let problem = format!("two flows are called {:?}", flow.name);
                 return Err(PlanError::new(format!("flow[{index}].name"), problem));
@@ -576,13 +579,6 @@ fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
             ));
         }
     }
-    let of_shares = |shares: Vec<Vec<f64>>| -> Vec<Point> {
-        let level = |(factor, share): (&factor::Factor, f64)| factor.at(share);
-        let point = |shares: Vec<f64>| Point {
-            levels: design.factor.iter().zip(shares).map(level).collect(),
-        };
-        shares.into_iter().map(point).collect()
-    };
     let count = || match design.count {
         Some(count @ 1..=10_000) => Ok(count),
         Some(_) => Err(PlanError::new("design.count", "is not between 1 and 10000")),
@@ -641,11 +637,59 @@ fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
             }
             points
         }
-        Kind::Wsp => of_shares(design::wsp(count()?, design.factor.len(), draw)),
-        Kind::Lhs => of_shares(design::lhs(count()?, design.factor.len(), draw)),
+        Kind::Wsp => filled(design, count()?, draw, design::wsp)?,
+        Kind::Lhs => filled(design, count()?, draw, design::lhs)?,
     };
     if points.is_empty() {
         return Err(PlanError::new("design", "has no point"));
+    }
+    Ok(points)
+}
+
+fn few_enough(sizes: &[usize]) -> Result<(), PlanError> {
+    let product = sizes
+        .iter()
+        .try_fold(1usize, |all, size| all.checked_mul(*size));
+    if product.is_none_or(|product| product > MAX_POINTS) {
+        let problem = format!("more than {MAX_POINTS} points");
+        return Err(PlanError::new("design.factor", problem));
+    }
+    Ok(())
+}
+
+/// Fills the space of the factors that have a range; each of its points is crossed with every
+/// combination of the others' values.
+fn filled(
+    design: &Design,
+    count: usize,
+    draw: u64,
+    fill: fn(usize, usize, u64) -> Vec<Vec<f64>>,
+) -> Result<Vec<Point>, PlanError> {
+    let ranged = design.factor.iter().filter(|factor| factor.range.is_some());
+    let dimensions = ranged.count();
+    if dimensions == 0 {
+        let problem = "no factor has a `range` to fill";
+        return Err(PlanError::new("design.factor", problem));
+    }
+    let listed = design.factor.iter().filter(|factor| factor.range.is_none());
+    let sizes: Vec<usize> = listed.map(|factor| factor.values.len()).collect();
+    few_enough(&[sizes.as_slice(), &[count]].concat())?;
+    let combinations = design::grid(&sizes);
+    let mut points = Vec::new();
+    for shares in fill(count, dimensions, draw) {
+        for combination in &combinations {
+            let (mut shares, mut picks) = (shares.iter(), combination.iter());
+            let level = |factor: &factor::Factor| match factor.range {
+                Some(_) => shares.next().map(|share| factor.at(*share)),
+                None => {
+                    let value = factor.values.get(*picks.next()?)?;
+                    Some(factor.level(value))
+                }
+            };
+            points.push(Point {
+                levels: design.factor.iter().filter_map(level).collect(),
+            });
+        }
     }
     Ok(points)
 }

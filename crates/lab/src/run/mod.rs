@@ -10,7 +10,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 pub use record::{FlowRecord, LinkRecord, Record, Sample};
 use tautline_sim::{Direction, DirectionConfig, HostId, LinkConfig, LinkId, World};
-use tautline_transport::time::Instant;
+use tautline_transport::{observe::SharedSinkFactory, time::Instant};
 
 use self::timed::Timed;
 use crate::{
@@ -38,13 +38,10 @@ pub enum PlayError {
 
 /// Plays a scene to its end.
 ///
-/// `packets` keeps the log of so many packets for [`tautline_sim::World::log`]-like checks; 0
-/// keeps none.
-///
 /// # Errors
 /// When it cannot begin.
 pub fn play(scene: &Scene, stacks: &Stacks, seed: u64) -> Result<Record, PlayError> {
-    Stage::build(scene, stacks, seed)?.play(scene)
+    Ok(Stage::build(scene, stacks, seed, None)?.play(scene))
 }
 
 /// One connection of a flow.
@@ -63,6 +60,7 @@ pub struct Stage {
     world: World,
     links: Vec<LinkId>,
     players: Vec<Player>,
+    observer: Option<SharedSinkFactory>,
 }
 
 impl Stage {
@@ -70,7 +68,12 @@ impl Stage {
     ///
     /// # Errors
     /// When a stack refuses its options or the network cannot be built.
-    pub fn build(scene: &Scene, stacks: &Stacks, seed: u64) -> Result<Self, PlayError> {
+    pub fn build(
+        scene: &Scene,
+        stacks: &Stacks,
+        seed: u64,
+        observer: Option<&SharedSinkFactory>,
+    ) -> Result<Self, PlayError> {
         let mut world = World::new(seed);
         let places: Vec<(&str, HostId)> = scene
             .network
@@ -104,6 +107,7 @@ impl Stage {
             world,
             links,
             players: Vec::new(),
+            observer: observer.cloned(),
         };
         for (index, flow) in scene.flows.iter().enumerate() {
             let options = flow.stack.as_ref().unwrap_or(&scene.solution);
@@ -151,6 +155,7 @@ impl Stage {
             start,
             rng: self.world.rng(2 * order + 2),
             seed,
+            observer: self.observer.clone(),
         };
         let server = EndSetup {
             local: server_at,
@@ -159,6 +164,7 @@ impl Stage {
             start,
             rng: self.world.rng(2 * order + 1),
             seed,
+            observer: self.observer.clone(),
         };
         let client = stack.client(options, client).map_err(refused)?;
         let server = stack.server(options, server).map_err(refused)?;
@@ -200,10 +206,7 @@ impl Stage {
     }
 
     /// Plays until every measured flow is over, or to the limit.
-    ///
-    /// # Errors
-    /// None yet; what happens is in the record.
-    pub fn play(mut self, scene: &Scene) -> Result<Record, PlayError> {
+    pub fn play(mut self, scene: &Scene) -> Record {
         let end = Instant::ZERO + scene.limit;
         loop {
             let step = scene.sample.min(end.saturating_since(self.world.now()));
@@ -213,7 +216,7 @@ impl Stage {
                 break;
             }
         }
-        Ok(self.record(scene))
+        self.record(scene)
     }
 
     fn half(&self, player: &Player, end: End) -> Option<&dyn Half> {

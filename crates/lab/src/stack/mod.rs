@@ -12,7 +12,7 @@ use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time
 pub use options::StackOptions;
 pub use ours::Tautline;
 use tautline_sim::Node;
-use tautline_transport::{rng::Rng, time::Instant, units::Rate};
+use tautline_transport::{observe::SharedSinkFactory, rng::Rng, time::Instant, units::Rate};
 
 use crate::session::Half;
 
@@ -30,6 +30,8 @@ pub struct EndSetup {
     pub rng: Rng,
     /// Seed of handshakes.
     pub seed: u64,
+    /// Where events of the transport go, if anybody wants them.
+    pub observer: Option<SharedSinkFactory>,
 }
 
 /// What can be seen of a transport at one moment. A counter that a stack does not keep is 0, a

@@ -153,7 +153,8 @@ fn configure(options: &StackOptions) -> Result<TransportConfig, OptionError> {
 
 impl Stack for Tautline {
     fn client(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
-        let transport = configure(options).map_err(|error| error.problem)?;
+        let mut transport = configure(options).map_err(|error| error.problem)?;
+        transport.observer = setup.observer;
         let mut config = ClientConfig::new(Arc::new(tls::client(setup.seed.wrapping_add(1))));
         config.transport = Arc::new(transport);
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, setup.rng);
@@ -162,7 +163,8 @@ impl Stack for Tautline {
     }
 
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
-        let transport = configure(options).map_err(|error| error.problem)?;
+        let mut transport = configure(options).map_err(|error| error.problem)?;
+        transport.observer = setup.observer;
         let mut config = ServerConfig::new(Arc::new(tls::server(setup.seed)));
         config.transport = Arc::new(transport);
         let endpoint = Endpoint::new(

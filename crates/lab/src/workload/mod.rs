@@ -4,16 +4,33 @@
 //! Does not own: stacks, networks, when a flow begins and ends (`scene`).
 //! To add a kind: a file with a struct that implements [`Program`], and a variant of [`Workload`].
 
+pub mod amount;
 mod bulk;
+mod datagrams;
 mod fetch;
+pub mod file;
+pub mod messages;
 mod objects;
+pub mod page;
+#[cfg(test)]
+mod tests;
+pub mod video;
 
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 pub use bulk::Bulk;
+pub use datagrams::Datagrams;
+use file::{FileError, FileRecord};
+pub use messages::Messages;
 pub use objects::Objects;
+pub use page::Page;
+use serde::{Deserialize, Serialize};
+pub use video::Video;
 
-use crate::session::Half;
+use crate::{
+    outcome::Outcome,
+    session::{Half, Happening, Session},
+};
 
 /// Which end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +72,9 @@ impl Direction {
     }
 }
 
+/// What is wrong with the parameters of a workload: the field and the reason.
+pub type Problem = (String, String);
+
 /// A kind of traffic with its parameters.
 pub trait Program {
     /// The program that connects. `seed` decides what is random in it.
@@ -73,8 +93,36 @@ pub trait Program {
     ///
     /// # Errors
     /// The field and the reason.
-    fn validate(&self) -> Result<(), (String, String)> {
+    fn validate(&self) -> Result<(), Problem> {
         Ok(())
+    }
+    /// Reads the files that the parameters name, relative to the plan's folder `base`, so that a
+    /// run touches no disk. A workload that was not resolved ends at once, with an error.
+    ///
+    /// # Errors
+    /// The file, the line where one is to blame, and the reason.
+    fn resolve(&mut self, _base: &Path) -> Result<(), FileError> {
+        Ok(())
+    }
+    /// The files that the parameters name, with the hash of what was read.
+    fn files(&self) -> Vec<FileRecord> {
+        Vec::new()
+    }
+}
+
+/// Either end of a workload that cannot run.
+struct Unready(String);
+
+impl Half for Unready {
+    fn on(&mut self, session: &mut dyn Session, _happening: Happening) {
+        session.close();
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            error: Some(self.0.clone()),
+            ..Outcome::default()
+        }
     }
 }
 
@@ -84,16 +132,44 @@ pub trait Program {
 pub enum Workload {
     /// Bytes on one or several streams, as many as stated or without end.
     Bulk(Bulk),
-    /// Objects, each on a stream of its own: all at once, a few at a time, or one after the other.
+    /// Unreliable datagrams at a constant bit rate.
+    Datagrams(Datagrams),
+    /// Messages by a trace, each on a stream of its own.
+    Messages(Messages),
+    /// Requests and answers, each on a stream of its own: all at once, a few at a time, one after
+    /// the other, or at set intervals.
     Objects(Objects),
+    /// A page: objects that depend on each other.
+    Page(Page),
+    /// A video that is watched while it loads.
+    Video(Video),
 }
 
 impl Workload {
     /// The programs behind it.
     pub fn program(&self) -> &dyn Program {
         match self {
-            Self::Bulk(bulk) => bulk,
-            Self::Objects(objects) => objects,
+            Self::Bulk(it) => it,
+            Self::Datagrams(it) => it,
+            Self::Messages(it) => it,
+            Self::Objects(it) => it,
+            Self::Page(it) => it,
+            Self::Video(it) => it,
+        }
+    }
+
+    /// As [`Program::resolve`].
+    ///
+    /// # Errors
+    /// The file, the line where one is to blame, and the reason.
+    pub fn resolve(&mut self, base: &Path) -> Result<(), FileError> {
+        match self {
+            Self::Bulk(it) => it.resolve(base),
+            Self::Datagrams(it) => it.resolve(base),
+            Self::Messages(it) => it.resolve(base),
+            Self::Objects(it) => it.resolve(base),
+            Self::Page(it) => it.resolve(base),
+            Self::Video(it) => it.resolve(base),
         }
     }
 }

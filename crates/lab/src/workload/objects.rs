@@ -1,55 +1,84 @@
-//! Objects: a series of requests and answers.
+//! Objects: a series of requests and answers, closed loop or at set intervals.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use tautline_transport::time::Instant;
+use tautline_transport::{rng::Rng, time::Instant};
 
 use super::{
-    Program,
-    fetch::{Fetch, Request, Responder},
+    Problem, Program,
+    amount::Amount,
+    fetch::{Ask, Asker, Priority, Responder},
 };
 use crate::{
-    outcome::{Item, Outcome},
-    quantity::{Size, Span},
-    session::{Half, Happening, Session, StreamKey},
+    outcome::Outcome,
+    quantity::Span,
+    session::{Half, Happening, Session},
 };
 
-/// A series of objects, each on a stream of its own.
+/// A series of objects, each on a stream of its own. An item is an object, wanted from the moment
+/// the application wants it, also when a stream limit delays the request.
+///
+/// Requests go out in one of two ways. Without `every`, `parallel` of them are under way at once,
+/// and one that ends makes room for the next (after `pause`): a closed loop. With `every` they are
+/// wanted at these intervals, whatever has become of those before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
-    /// How many.
+    /// How many. 1 to 1,000,000. Default 1.
     #[serde(default = "one")]
     pub count: u32,
-    /// Application bytes of each answer.
-    pub bytes: Size,
-    /// Application bytes of each request, its 16 header bytes apart.
+    /// Application bytes of each answer, fixed or drawn for each.
+    pub bytes: Amount,
+    /// Application bytes of each request, fixed or drawn for each. Default 0.
     #[serde(default)]
-    pub request_bytes: Size,
+    pub request_bytes: Amount,
     /// How many are under way at once; all when absent. 1: one after the other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<u32>,
-    /// How long the server thinks before it answers.
+    /// Time between two requests; the first is wanted at once. Excludes `parallel` and `pause`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    /// How long the server thinks before it answers. Default 0.
     #[serde(default)]
     pub think: Span,
-    /// How long the client waits between the end of one object and the next request.
+    /// How long the client waits between the end of one object and the next request. Default 0.
     #[serde(default)]
     pub pause: Span,
+    /// Whether objects under way take turns; else the first one goes first. Default no.
+    #[serde(default)]
+    pub incremental: bool,
 }
 
 const fn one() -> u32 {
     1
 }
 
+impl Objects {
+    /// So many objects of so many bytes, all at once.
+    pub fn new(count: u32, bytes: impl Into<Amount>) -> Self {
+        Self {
+            count,
+            bytes: bytes.into(),
+            request_bytes: Amount::default(),
+            parallel: None,
+            every: None,
+            think: Span::default(),
+            pause: Span::default(),
+            incremental: false,
+        }
+    }
+}
+
 impl Program for Objects {
-    fn client(&self, _seed: u64) -> Box<dyn Half> {
+    fn client(&self, seed: u64) -> Box<dyn Half> {
         Box::new(Client {
             plan: self.clone(),
+            rng: Rng::from_u64(seed),
             begun: 0,
-            fetches: BTreeMap::new(),
-            pauses: Vec::new(),
-            outcome: Outcome::default(),
+            answered: 0,
+            next: VecDeque::new(),
+            asker: Asker::default(),
         })
     }
 
@@ -57,7 +86,7 @@ impl Program for Objects {
         Box::<Responder>::default()
     }
 
-    fn validate(&self) -> Result<(), (String, String)> {
+    fn validate(&self) -> Result<(), Problem> {
         let within = |field: &str, value: u32| match value {
             1..=1_000_000 => Ok(()),
             _ => Err((
@@ -66,65 +95,71 @@ impl Program for Objects {
             )),
         };
         within("count", self.count)?;
-        within("parallel", self.parallel.unwrap_or(1))
+        within("parallel", self.parallel.unwrap_or(1))?;
+        self.bytes.check("bytes")?;
+        self.request_bytes.check("request_bytes")?;
+        match self.every {
+            Some(every) if every.0.is_zero() => {
+                Err(("every".to_owned(), "the interval is zero".to_owned()))
+            }
+            Some(_) if self.parallel.is_some() || !self.pause.0.is_zero() => Err((
+                "every".to_owned(),
+                "requests at intervals wait for nothing: leave `parallel` and `pause` out"
+                    .to_owned(),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
 struct Client {
     plan: Objects,
+    rng: Rng,
     begun: u32,
-    fetches: BTreeMap<StreamKey, (Fetch, usize)>,
-    /// Ends of pauses, each worth one more request.
-    pauses: Vec<Instant>,
-    outcome: Outcome,
+    answered: u32,
+    /// Times of further requests, earliest first.
+    next: VecDeque<Instant>,
+    asker: Asker,
 }
 
 impl Client {
-    fn begin(&mut self, session: &mut dyn Session) {
-        let parallel = self.plan.parallel.unwrap_or(u32::MAX) as usize;
-        while self.begun < self.plan.count && self.fetches.len() + self.pauses.len() < parallel {
-            let request = Request {
-                answer_bytes: self.plan.bytes.0,
-                think_nanos: u64::try_from(self.plan.think.0.as_nanos()).unwrap_or(u64::MAX),
-            };
-            let Some(fetch) = Fetch::begin(session, request, self.plan.request_bytes.0) else {
-                return;
-            };
-            let item = self.outcome.items.len();
-            let wanted = Item::wanted(self.plan.bytes.0, session.now());
-            self.outcome.items.push(wanted);
-            self.fetches.insert(fetch.stream, (fetch, item));
-            self.begun += 1;
+    fn ask(&mut self, session: &mut dyn Session) {
+        if self.begun >= self.plan.count {
+            return;
+        }
+        self.begun += 1;
+        let ask = Ask {
+            answer_bytes: self.plan.bytes.draw(&mut self.rng),
+            body_bytes: self.plan.request_bytes.draw(&mut self.rng),
+            think: self.plan.think.0,
+            priority: Priority::in_turns(self.plan.incremental),
+        };
+        self.asker.ask(session, ask);
+    }
+
+    fn start(&mut self, session: &mut dyn Session) {
+        let at_once = match self.plan.every {
+            Some(every) => {
+                self.next.push_back(session.now() + every.0);
+                1
+            }
+            None => self.plan.parallel.unwrap_or(self.plan.count),
+        };
+        for _ in 0..at_once.min(self.plan.count) {
+            self.ask(session);
         }
     }
 
-    fn read(&mut self, session: &mut dyn Session, stream: StreamKey) {
-        let now = session.now();
-        let Some((fetch, item)) = self.fetches.get_mut(&stream) else {
-            return;
-        };
-        let (came, over) = fetch.read(session);
-        self.outcome.receive(came as usize);
-        if let Some(item) = self.outcome.items.get_mut(*item) {
-            if came > 0 {
-                item.began.get_or_insert(now);
-            }
-            if over {
-                item.done = Some(now);
-            }
-        }
-        if !over {
-            return;
-        }
-        self.fetches.remove(&stream);
-        if self.fetches.is_empty() && self.begun == self.plan.count {
-            self.outcome.finished = Some(now);
+    fn answered(&mut self, session: &mut dyn Session) {
+        self.answered += 1;
+        if self.answered == self.plan.count {
+            self.asker.outcome.finished = Some(session.now());
             session.close();
-        } else if self.begun < self.plan.count {
+        } else if self.plan.every.is_none() && self.begun < self.plan.count {
             if self.plan.pause.0.is_zero() {
-                self.begin(session);
+                self.ask(session);
             } else {
-                self.pauses.push(now + self.plan.pause.0);
+                self.next.push_back(session.now() + self.plan.pause.0);
             }
         }
     }
@@ -132,42 +167,45 @@ impl Client {
 
 impl Half for Client {
     fn on(&mut self, session: &mut dyn Session, happening: Happening) {
-        match happening {
-            Happening::Connected => {
-                self.outcome.connected = Some(session.now());
-                self.begin(session);
-            }
-            Happening::MayOpen => self.begin(session),
-            Happening::Readable(stream) => self.read(session, stream),
-            Happening::Writable(stream) => {
-                if let Some((fetch, _)) = self.fetches.get_mut(&stream) {
-                    fetch.write(session);
-                }
-            }
-            Happening::Closed(error) => self.outcome.error = error,
-            Happening::Opened(_) | Happening::Datagram => {}
+        let connected = happening == Happening::Connected;
+        if matches!(happening, Happening::Closed(_)) {
+            self.next.clear();
+        }
+        if self.asker.on(session, happening).is_some() {
+            self.answered(session);
+        }
+        if connected {
+            self.start(session);
         }
     }
 
     fn on_timer(&mut self, session: &mut dyn Session) {
-        let now = session.now();
-        self.pauses.retain(|at| *at > now);
-        self.begin(session);
+        while let Some(&at) = self.next.front()
+            && at <= session.now()
+        {
+            self.next.pop_front();
+            self.ask(session);
+            if let Some(every) = self.plan.every
+                && self.begun < self.plan.count
+            {
+                self.next.push_back(at + every.0);
+            }
+        }
     }
 
     fn poll_timer(&self) -> Option<Instant> {
-        self.pauses.iter().min().copied()
+        self.next.front().copied()
     }
 
     fn outcome(&self) -> Outcome {
-        self.outcome.clone()
+        self.asker.outcome.clone()
     }
 
     fn received_bytes(&self) -> u64 {
-        self.outcome.received_bytes
+        self.asker.outcome.received_bytes
     }
 
     fn is_over(&self) -> bool {
-        self.outcome.finished.is_some() || self.outcome.error.is_some()
+        self.asker.outcome.finished.is_some() || self.asker.outcome.error.is_some()
     }
 }

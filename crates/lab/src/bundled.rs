@@ -1,0 +1,91 @@
+//! The plans that come with the laboratory.
+
+/// A bundled plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bundled {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+macro_rules! plans {
+    ($($name:literal),* $(,)?) => {
+        &[$(Bundled {
+            name: $name,
+            text: include_str!(concat!("../../../plans/", $name, ".toml")),
+        }),*]
+    };
+}
+
+/// All of them, in the order in which they are listed.
+pub const PLANS: &[Bundled] = plans![
+    "satcom-a1",
+    "satcom-a2",
+    "satcom-a3",
+    "satcom-a4",
+    "satcom-c1",
+    "satcom-streams",
+    "ifc",
+    "rquic-networks",
+    "pages",
+    "video",
+    "wired-100",
+    "ablation",
+];
+
+/// The plan of that name.
+pub fn by_name(name: &str) -> Option<&'static Bundled> {
+    PLANS.iter().find(|plan| plan.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{
+        campaign::run_cell,
+        plan::{Plan, ReadOptions},
+        stack::Stacks,
+    };
+
+    #[test]
+    fn every_plan_reads_in_both_sizes() {
+        for bundled in PLANS {
+            for smoke in [false, true] {
+                let options = ReadOptions {
+                    smoke,
+                    ..ReadOptions::default()
+                };
+                let plan = Plan::parse(bundled.text, Path::new("."), &options, &Stacks::default())
+                    .unwrap_or_else(|error| panic!("{}: {error}", bundled.name));
+                assert_eq!(plan.name, bundled.name);
+                assert!(!plan.expect.is_empty(), "{}", bundled.name);
+            }
+        }
+    }
+
+    /// A few cells of each, so that a plan that cannot be played shows.
+    #[test]
+    fn smoke_cells_come_to_an_end() {
+        let options = ReadOptions {
+            smoke: true,
+            ..ReadOptions::default()
+        };
+        let stacks = Stacks::default();
+        for bundled in PLANS {
+            let plan = Plan::parse(bundled.text, Path::new("."), &options, &stacks).unwrap();
+            let step = plan.len().div_ceil(3).max(1);
+            for index in (0..plan.len()).step_by(step) {
+                let entry = run_cell(&plan, &plan.cell(index).unwrap(), &stacks);
+                assert!(
+                    ["ok", "limit"].contains(&entry.status.as_str()),
+                    "{} cell {index}: {:?}",
+                    bundled.name,
+                    entry.reason
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Files that a plan names: read before anything runs, and remembered with their hash.
+//!
+//! Owns: [`PlanFile`] (a path in a plan with what was read from it), [`Parse`] (how a kind of file
+//! is read), [`FileError`], [`FileRecord`] (what a row says about a file). Does not own: the formats.
+
+use std::{
+    fmt,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use aws_lc_rs::digest;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// How a kind of file is read.
+pub trait Parse: Sized {
+    /// A larger file is refused.
+    const MAX_BYTES: u64;
+
+    /// Reads the content.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    fn parse(content: &[u8]) -> Result<Self, Fault>;
+}
+
+/// What is wrong with a file's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The line, counted from 1, where one is to blame.
+    pub line: Option<u64>,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl Fault {
+    /// About the whole file.
+    pub fn whole(reason: impl Into<String>) -> Self {
+        Self {
+            line: None,
+            reason: reason.into(),
+        }
+    }
+
+    /// About one line, counted from 1.
+    pub fn at(line: usize, reason: impl Into<String>) -> Self {
+        Self {
+            line: Some(line as u64),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// A file that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// The file, as it was looked for.
+    pub path: PathBuf,
+    /// The line, counted from 1, where one is to blame.
+    pub line: Option<u64>,
+    /// What is wrong, and what would be right.
+    pub reason: String,
+}
+
+impl std::error::Error for FileError {}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ", line {line}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// What a row says about a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRecord {
+    /// The path as the plan has it.
+    pub path: String,
+    /// SHA-256 of the content in hexadecimal; `None` before it was read.
+    pub sha256: Option<String>,
+}
+
+/// A file in a plan, relative to the plan's folder; in the plan just its path.
+#[derive(Clone, Debug)]
+pub struct PlanFile<T> {
+    path: String,
+    loaded: Option<(String, Arc<T>)>,
+}
+
+impl<T> PartialEq for PlanFile<T> {
+    /// Whether the path is the same and, where both were read, the content.
+    fn eq(&self, other: &Self) -> bool {
+        let hash = |file: &Self| file.loaded.as_ref().map(|(hash, _)| hash.clone());
+        self.path == other.path && hash(self) == hash(other)
+    }
+}
+
+impl<T> Serialize for PlanFile<T> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        self.path.serialize(s)
+    }
+}
+
+impl<'de, T> Deserialize<'de> for PlanFile<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d).map(Self::new)
+    }
+}
+
+impl<T> PlanFile<T> {
+    /// A file that was not read yet.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            loaded: None,
+        }
+    }
+
+    /// What a row says about it.
+    pub fn record(&self) -> FileRecord {
+        FileRecord {
+            path: self.path.clone(),
+            sha256: self.loaded.as_ref().map(|(hash, _)| hash.clone()),
+        }
+    }
+
+    /// The content.
+    ///
+    /// # Errors
+    /// When it was not read.
+    pub fn get(&self) -> Result<&T, String> {
+        self.loaded
+            .as_ref()
+            .map(|(_, content)| &**content)
+            .ok_or_else(|| format!("{} was not read: resolve the workload first", self.path))
+    }
+}
+
+impl<T: Parse> PlanFile<T> {
+    /// Reads the file, which stands relative to `base`. Reads it once: a second call does nothing.
+    ///
+    /// # Errors
+    /// When it cannot be read, is too large, or is not of this kind.
+    pub fn load(&mut self, base: &Path) -> Result<(), FileError> {
+        if self.loaded.is_some() {
+            return Ok(());
+        }
+        let path = base.join(&self.path);
+        let error = |fault: Fault| FileError {
+            path: path.clone(),
+            line: fault.line,
+            reason: fault.reason,
+        };
+        let content = read(&path, T::MAX_BYTES).map_err(|reason| error(Fault::whole(reason)))?;
+        let parsed = T::parse(&content).map_err(error)?;
+        let hash = digest::digest(&digest::SHA256, &content);
+        let hash = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        self.loaded = Some((hash, Arc::new(parsed)));
+        Ok(())
+    }
+}
+
+/// The content of a regular file of at most `max_bytes`.
+fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
+    let describe = |error: std::io::Error| format!("cannot be read: {error}");
+    // Asked before it is opened: opening a pipe would wait for its other end.
+    if !path.metadata().map_err(describe)?.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    let mut content = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(max_bytes + 1).read_to_end(&mut content))
+        .map_err(describe)?;
+    if content.len() as u64 > max_bytes {
+        return Err(format!("is larger than {} MiB", max_bytes >> 20));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Shout(String);
+
+    impl Parse for Shout {
+        const MAX_BYTES: u64 = 1 << 20;
+        fn parse(content: &[u8]) -> Result<Self, Fault> {
+            let text = std::str::from_utf8(content).map_err(|_| Fault::at(1, "not text"))?;
+            Ok(Self(text.to_uppercase()))
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_from_beside_the_plan_and_hashed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("a.txt"), "abc").expect("written");
+        let mut file = PlanFile::<Shout>::new("a.txt");
+        assert!(file.get().is_err());
+        assert_eq!(file.record().sha256, None);
+        file.load(folder.path()).expect("loads");
+        assert_eq!(file.get().map(|shout| shout.0.as_str()), Ok("ABC"));
+        let hash = file.record().sha256.expect("hashed");
+        assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
+        assert_eq!(hash.len(), 64);
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_say_why() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("big"), vec![b'x'; (1 << 20) + 1]).expect("written");
+        std::fs::write(folder.path().join("binary"), [0xff]).expect("written");
+        let why = |name: &str| {
+            let mut file = PlanFile::<Shout>::new(name);
+            file.load(folder.path()).expect_err("refused").to_string()
+        };
+        assert!(why("missing").contains("missing: cannot be read: "));
+        assert!(why(".").ends_with("is not a regular file"));
+        assert!(why("big").ends_with("is larger than 1 MiB"));
+        assert!(why("binary").ends_with("binary, line 1: not text"));
+    }
+}

@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    quantity::Size,
+    stack::StackOptions,
+    workload::{
+        amount::Amount,
+        tests::{clean, link, lossy, micros, ms, play, play_with},
+    },
+};
+
+fn constant(every: u64, bytes: u64, count: u32) -> Messages {
+    Messages::new(Trace::Constant(Constant {
+        every: Span(ms(every)),
+        bytes: Size(bytes).into(),
+        count,
+    }))
+}
+
+#[test]
+fn small_messages_take_the_one_way_delay_either_way() {
+    for direction in [Direction::Down, Direction::Up] {
+        let mut messages = constant(20, 1_000, 200);
+        messages.direction = direction;
+        messages.deadline = Some(Span(ms(15)));
+        let played = play(&messages, clean(), 1);
+        let counted = played.counted(&messages);
+        assert_eq!(counted.items.len(), 200);
+        assert_eq!(counted.received_bytes, 200_000);
+        assert!(counted.finished.is_some());
+        for pair in counted.items.windows(2) {
+            assert_eq!(pair[1].wanted, pair[0].wanted + ms(20));
+        }
+        let mut took: Vec<u128> = micros(&counted.items).into_iter().flatten().collect();
+        took.sort_unstable();
+        // 10 ms and the serialisation of one packet at 20 Mb/s, about 430 us; at the start a few
+        // wait behind the end of the handshake and probes of the path's MTU.
+        assert!((10_410..10_450).contains(&took[0]), "{took:?}");
+        assert!((10_410..10_450).contains(&took[190]), "{took:?}");
+        assert!(took[199] < 12_000, "{took:?}");
+        assert!(counted.items.iter().all(Item::on_time));
+        let sender = [&played.server, &played.client][usize::from(direction == Direction::Up)];
+        assert_eq!(sender.extra["messages_handed_over"], 200.0);
+        assert_eq!(sender.extra["messages_held"], 0.0);
+    }
+}
+
+#[test]
+fn a_video_conference_is_on_time_on_an_ample_link_and_late_on_a_thin_one() {
+    let mut messages = Messages::new(Trace::VideoConference);
+    let played = play(&messages, clean(), 5);
+    assert_eq!(played.client.items.len(), 2490);
+    let sent = messages.frames(5).expect("synthetic");
+    let bytes: u64 = sent.iter().map(|frame| frame.bytes).sum();
+    assert_eq!(played.client.received_bytes, bytes);
+    let late = |outcome: &Outcome| outcome.items.iter().filter(|item| !item.on_time()).count();
+    assert_eq!(late(&played.client), 0);
+    assert_eq!(played, play(&messages, clean(), 5));
+
+    messages.scale = 5.0;
+    let five = messages.frames(5).expect("synthetic");
+    let rate = five.iter().map(|frame| frame.bytes).sum::<u64>() as f64 * 8e-6 / 86.0;
+    assert!((3.0..3.4).contains(&rate), "{rate}");
+    let played = play(&messages, link(2, 10), 5);
+    assert!(late(&played.client) > 1_000);
+}
+
+#[test]
+fn messages_that_find_no_stream_wait_and_their_time_runs() {
+    // 200 messages a second of 200 bytes, two streams at once, 200 ms of round trip.
+    let messages = constant(5, 200, 400);
+    let options = StackOptions {
+        max_streams: Some(2),
+        ..StackOptions::default()
+    };
+    let played = play_with(
+        &messages,
+        &options,
+        link(20, 100),
+        1,
+        Duration::from_secs(600),
+    );
+    assert!(played.client.finished.is_some());
+    assert!(played.server.extra["messages_held"] > 300.0);
+    let last = played.client.items.last().expect("400 of them");
+    assert!(last.duration().expect("delivered") > Duration::from_secs(10));
+}
+
+#[test]
+fn what_does_not_come_before_the_end_is_not_delivered_but_dated() {
+    let messages = constant(10, 100_000, 500);
+    // 80 Mb/s into 2 Mb/s for three seconds.
+    let played = play_with(
+        &messages,
+        &StackOptions::default(),
+        link(2, 10),
+        1,
+        Duration::from_secs(3),
+    );
+    let outcome = &played.client;
+    assert_eq!(outcome.finished, None);
+    let delivered = outcome
+        .items
+        .iter()
+        .filter(|item| item.done.is_some())
+        .count();
+    assert!(delivered > 0 && delivered < 10, "{delivered}");
+    let began = played.server.connected.expect("connected");
+    for (index, item) in outcome.items.iter().enumerate() {
+        assert_eq!(item.wanted, began + ms(10) * index as u32);
+    }
+}
+
+#[test]
+fn starlink_messages_come_through_loss_complete() {
+    let mut messages = Messages::new(Trace::Starlink);
+    messages.duration = Some(Span::seconds(10));
+    let played = play(&messages, lossy(0.02), 1);
+    assert_eq!(played.client.items.len(), 250);
+    assert!(played.client.items.iter().all(|item| item.done.is_some()));
+    let bytes: u64 = played.client.items.iter().map(|item| item.bytes).sum();
+    assert_eq!(played.client.received_bytes, bytes);
+}
+
+#[test]
+fn a_trace_comes_from_a_file_beside_the_plan() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("t.csv"), "0,100,50\n7.5,300\n").expect("written");
+    let mut messages: Messages = toml::from_str("trace = { file = \"t.csv\" }").expect("a plan");
+    assert_eq!(messages.files()[0].sha256, None);
+    // Not read: an error in the outcome, not a panic.
+    assert!(play(&messages, clean(), 1).client.error.is_some());
+    messages.resolve(folder.path()).expect("read");
+    let hash = messages.files()[0].sha256.clone();
+    assert!(hash.is_some_and(|hash| hash.len() == 64));
+    let played = play(&messages, clean(), 1);
+    assert_eq!(played.client.received_bytes, 400);
+    assert_eq!(played.client.items[0].deadline, Some(ms(50)));
+    let mut missing: Messages = toml::from_str("trace = { file = \"u.csv\" }").expect("a plan");
+    assert!(missing.resolve(folder.path()).is_err());
+}
+
+#[test]
+fn plans_are_read_strictly_and_checked() {
+    let read = |text: &str| toml::from_str::<Messages>(text);
+    assert_eq!(
+        read("trace = \"starlink\"\n"),
+        Ok(Messages::new(Trace::Starlink))
+    );
+    let one = read("trace = { constant = { every = \"5 ms\", bytes = \"200 B\", count = 9 } }");
+    assert_eq!(one, Ok(constant(5, 200, 9)));
+    assert!(read("trace = \"starlnk\"").is_err());
+    assert!(read("trace = \"starlink\"\nspeed = 2").is_err());
+    let mut wrong = constant(0, 200, 9);
+    assert!(wrong.validate().is_err());
+    wrong = constant(5, 15, 9);
+    assert!(wrong.validate().is_err());
+    wrong = constant(5, 200, 0);
+    assert!(wrong.validate().is_err());
+    wrong = Messages::new(Trace::Constant(Constant {
+        every: Span(ms(1)),
+        bytes: Amount::between(200, 100),
+        count: 1,
+    }));
+    assert!(wrong.validate().is_err());
+    wrong = Messages::new(Trace::Starlink);
+    wrong.scale = f64::NAN;
+    assert!(wrong.validate().is_err());
+}
