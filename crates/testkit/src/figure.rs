@@ -172,10 +172,8 @@ impl Trial {
                 None,
                 world.rng(2 * index as u64 + 2),
             );
-            let app = Starter {
-                start: Some(Instant::ZERO + flow.start),
-                client: PatternClient::new(config, server_at, &[flow.size]),
-            };
+            let client = PatternClient::new(config, server_at, &[flow.size]);
+            let app = Starter::new(Instant::ZERO + flow.start, client);
             let client = QuicHost::new(endpoint, client_at, app);
             let client = world.add_host(client_at, Box::new(client));
             let server = world.add_host(server_at, Box::new(server));
@@ -193,9 +191,20 @@ impl Trial {
 }
 
 /// A client that connects when its time has come.
-struct Starter {
+pub(crate) struct Starter {
     start: Option<Instant>,
     client: PatternClient,
+}
+
+impl Starter {
+    pub(crate) fn new(start: Instant, client: PatternClient) -> Self {
+        let start = Some(start);
+        Self { start, client }
+    }
+
+    pub(crate) fn client(&self) -> &PatternClient {
+        &self.client
+    }
 }
 
 impl App for Starter {

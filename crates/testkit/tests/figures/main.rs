@@ -3,6 +3,7 @@
 //! Every test prints what it measured. `TAUTLINE_SEEDS` sets the number of seeds that medians are
 //! taken over (default 3). What other stacks reach on the same links: `interop/sim`.
 
+mod asymmetry;
 mod bbr;
 mod cubic;
 mod long_fat;

@@ -263,6 +263,7 @@ impl Connection {
             congestion_controller: path.recovery.congestion().name(),
             congestion: path.recovery.congestion().metrics(),
             recovery: path.recovery.stats(),
+            acks: path.ack_stats(),
         })
     }
 

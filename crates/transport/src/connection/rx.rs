@@ -16,6 +16,7 @@ use crate::{
     endpoint::DatagramMeta,
     error::{ConnectionError, TransportError},
     observe::{self, Abuse, DropReason, PacketKind},
+    path::Contents,
     space::SpaceKind,
     time::Instant,
     tls::Level,
@@ -41,6 +42,8 @@ pub(crate) struct Received {
     pub(crate) key_phase: u64,
     /// UDP payload bytes of the whole datagram.
     pub(crate) datagram_bytes: usize,
+    /// Bytes of the packet itself.
+    pub(crate) packet_bytes: usize,
 }
 
 /// What the frames of a packet amounted to.
@@ -50,6 +53,7 @@ pub(crate) struct FrameSummary {
     /// Carried a frame that is not a probing frame. RFC 9000 s9.1.
     pub(crate) non_probing: bool,
     pub(crate) immediate_ack: bool,
+    pub(crate) contents: Contents,
 }
 
 impl Connection {
@@ -369,6 +373,7 @@ impl Connection {
             dcid: protected.dcid,
             key_phase,
             datagram_bytes,
+            packet_bytes,
         };
         self.observer.emit(now, || observe::Event::PacketReceived {
             level: received.level,
@@ -506,6 +511,15 @@ impl Connection {
             summary.ack_eliciting |= row.ack_eliciting;
             summary.non_probing |= !row.probing;
             summary.immediate_ack |= matches!(frame, Frame::ImmediateAck);
+            match frame {
+                Frame::Ack(_) => summary.contents.ack = true,
+                Frame::Ping | Frame::Padding { .. } => {}
+                Frame::Stream(_) | Frame::Datagram { .. } => {
+                    summary.contents.data = true;
+                    summary.contents.more = true;
+                }
+                _ => summary.contents.more = true,
+            }
             self.stats.frames_received.count(frame_type);
             self.observer
                 .emit(received.now, || observe::Event::FrameReceived(&frame));
@@ -567,6 +581,10 @@ impl Connection {
             confirmed,
             rtt,
         );
+        if kind == SpaceKind::Data {
+            path.ack_stats
+                .on_received(summary.contents, received.packet_bytes);
+        }
         let acks = path.space.received.ack_deadline();
         path.last_received = Some(now);
         if received.level == Level::OneRtt && is_largest {

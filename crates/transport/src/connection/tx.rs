@@ -14,7 +14,7 @@ use crate::{
     endpoint::Transmit,
     observe,
     packet::PacketWriter,
-    path::{MIN_DATAGRAM, NetworkPath, PathSet},
+    path::{Contents, MIN_DATAGRAM, NetworkPath, PathSet},
     space::{PacketNumberSpace, SpaceKind},
     time::Instant,
     tls::Level,
@@ -643,6 +643,7 @@ impl Connection {
         };
         let level = open.level;
         let flags = open.flags();
+        let before = builder.len();
         let context = SealContext {
             now,
             rng: &mut self.rng,
@@ -688,6 +689,14 @@ impl Connection {
                 }
             }
         };
+        if matches!(level, Level::OneRtt | Level::ZeroRtt) {
+            let contents = Contents {
+                ack: flags.has_ack,
+                data: flags.has_data,
+                more: flags.has_more,
+            };
+            path.ack_stats.on_sent(contents, builder.len() - before);
+        }
         tokens.clear();
         self.scratch.tokens = tokens;
         self.stats.packets_sent += 1;

@@ -22,6 +22,8 @@ pub struct PacketFlags {
     pub has_ack: bool,
     /// Carries stream or application-datagram data.
     pub has_data: bool,
+    /// Carries a frame other than ACK, PATH_ACK, PING and PADDING.
+    pub has_more: bool,
 }
 
 /// Writes frames into the payload of one packet.
@@ -108,6 +110,7 @@ impl<'a> PacketWriter<'a> {
         let row = frame.row();
         self.flags.ack_eliciting |= row.ack_eliciting;
         self.flags.in_flight |= row.in_flight;
+        self.flags.has_more |= !matches!(frame, Frame::Ping | Frame::Padding { .. });
         self.stats.count(frame.frame_type());
         self.observer.emit(self.now, || Event::FrameSent(frame));
         true
@@ -170,6 +173,7 @@ impl<'a> PacketWriter<'a> {
         self.flags.ack_eliciting = true;
         self.flags.in_flight = true;
         self.flags.has_data = true;
+        self.flags.has_more = true;
         self.stats.count_stream(len);
         self.observer.emit(self.now, || Event::StreamFrameSent {
             id,
@@ -206,6 +210,7 @@ impl<'a> PacketWriter<'a> {
         });
         self.flags.ack_eliciting = true;
         self.flags.in_flight = true;
+        self.flags.has_more = true;
         self.stats.count(0x06);
         self.observer
             .emit(self.now, || Event::CryptoFrameSent { offset, len });

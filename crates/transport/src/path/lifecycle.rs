@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::AckStats;
 use crate::{
     congestion::ControllerMetrics,
     recovery::RecoveryStats,
@@ -71,4 +72,6 @@ pub struct PathStats {
     pub congestion: ControllerMetrics,
     /// Packets and bytes sent, acknowledged, lost.
     pub recovery: RecoveryStats,
+    /// What acknowledging costs.
+    pub acks: AckStats,
 }

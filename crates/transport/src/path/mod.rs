@@ -10,6 +10,7 @@
 //! Spec: RFC 9000 s8-9, RFC 8899, RFC 10069.
 
 mod ack_frequency;
+mod ack_stats;
 mod amplification;
 mod cids;
 mod lifecycle;
@@ -22,6 +23,8 @@ mod validation;
 pub(crate) mod tests;
 
 pub(crate) use ack_frequency::AckFrequencyState;
+pub use ack_stats::AckStats;
+pub(crate) use ack_stats::Contents;
 pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};
 pub use lifecycle::{PathEvent, PathStats};
@@ -58,6 +61,8 @@ pub(crate) struct Path {
     pub(crate) recovery: Recovery,
     /// When to acknowledge what arrives here.
     pub(crate) ack: Box<dyn AckPolicy>,
+    /// What acknowledging costs.
+    pub(crate) ack_stats: AckStats,
     /// Where packets go now.
     pub(crate) network: NetworkPath,
     /// Where they went before a migration that is not validated yet.
@@ -156,6 +161,7 @@ impl Path {
             space: PacketNumberSpace::new(&config.limits, true),
             recovery: Recovery::new(now, config, mtu.current(), rng.fork()),
             ack: config.ack_policy.build(config.max_ack_delay),
+            ack_stats: AckStats::default(),
             network: NetworkPath::new(four_tuple),
             previous: None,
             probe: None,
@@ -180,6 +186,14 @@ impl Path {
         self.space.received.release();
         self.pending = PathPending::default();
         self.pacing_until = None;
+    }
+
+    /// What acknowledging has cost so far.
+    pub(crate) fn ack_stats(&self) -> AckStats {
+        AckStats {
+            packets_missing: self.space.received.missing(),
+            ..self.ack_stats
+        }
     }
 
     /// Forgets packets of application data that were sent.

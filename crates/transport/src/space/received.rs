@@ -27,6 +27,8 @@ const MIN_RANGES: usize = 16;
 #[derive(Debug)]
 pub struct ReceivedPackets {
     ranges: Ranges,
+    /// Different packet numbers received, forgotten ones too.
+    count: u64,
     /// When the largest packet number arrived; ACK Delay counts from here.
     largest_at: Instant,
     ecn: EcnCounts,
@@ -55,6 +57,7 @@ impl ReceivedPackets {
     pub fn new(limits: &Limits) -> Self {
         Self {
             ranges: Ranges::new(limits.received_ranges),
+            count: 0,
             largest_at: Instant::ZERO,
             ecn: EcnCounts {
                 ect0: 0,
@@ -109,6 +112,7 @@ impl ReceivedPackets {
         if !self.ranges.insert(number) {
             return;
         }
+        self.count += 1;
         if largest_before.is_none_or(|largest| number > largest) {
             self.largest_at = now;
         }
@@ -185,6 +189,18 @@ impl ReceivedPackets {
     /// The largest packet number received.
     pub fn largest(&self) -> Option<PacketNumber> {
         self.ranges.largest()
+    }
+
+    /// Different packet numbers received.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Numbers below the largest received that have not come. Goes down when a late packet comes;
+    /// what comes so late that its number is forgotten stays missing.
+    pub fn missing(&self) -> u64 {
+        let numbers = self.largest().map_or(0, |largest| largest.saturating_add(1));
+        numbers.saturating_sub(self.count)
     }
 
     /// When an ACK that may wait must leave; `None` while none is owed or one is due at once
