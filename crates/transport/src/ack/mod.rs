@@ -7,6 +7,8 @@
 //! Spec: RFC 9000 s13.2, draft-ietf-quic-ack-frequency-14.
 //! To add a variant: one file here and one line in `registry.rs`.
 
+mod asymmetric;
+mod budget;
 mod frequency;
 pub mod registry;
 mod rules;
@@ -15,6 +17,7 @@ mod standard;
 #[cfg(test)]
 mod tests;
 
+pub use asymmetric::AsymmetricFactory;
 pub use frequency::FrequencyFactory;
 pub use standard::StandardFactory;
 
@@ -125,10 +128,23 @@ pub struct SendView {
     pub peer_max_ack_delay: Duration,
     /// Our current packet reordering threshold for loss detection.
     pub packet_threshold: u64,
+    /// Packets of application data acknowledged so far.
+    pub packets_acked: u64,
+    /// Packets declared lost so far.
+    pub packets_lost: u64,
+    /// Probe timeouts so far.
+    pub ptos: u64,
+    /// Packets received from the peer so far.
+    pub packets_received: u64,
+    /// Of these, packets that held an ACK.
+    pub acks_received: u64,
+    /// Packet numbers below the largest received that have not come: the return path dropped them,
+    /// they are late, or the peer left them out on purpose.
+    pub packets_missing: u64,
 }
 
 impl SendView {
-    /// All fields, in the order of the struct.
+    /// The path's measures in the order of the struct, and no packet counted yet.
     #[expect(
         clippy::too_many_arguments,
         reason = "a view carries many plain numbers"
@@ -152,6 +168,12 @@ impl SendView {
             peer_min_ack_delay,
             peer_max_ack_delay,
             packet_threshold,
+            packets_acked: 0,
+            packets_lost: 0,
+            ptos: 0,
+            packets_received: 0,
+            acks_received: 0,
+            packets_missing: 0,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{FrequencyFactory, SharedAckPolicyFactory, StandardFactory};
+use super::{AsymmetricFactory, FrequencyFactory, SharedAckPolicyFactory, StandardFactory};
 
 /// A name and what builds the factory behind it.
 type Entry = (&'static str, fn() -> SharedAckPolicyFactory);
@@ -10,6 +10,7 @@ type Entry = (&'static str, fn() -> SharedAckPolicyFactory);
 const ENTRIES: &[Entry] = &[
     ("standard", || Arc::new(StandardFactory::default())),
     ("frequency", || Arc::new(FrequencyFactory::default())),
+    ("asymmetric", || Arc::new(AsymmetricFactory::default())),
 ];
 
 /// Every name that [`by_name`] knows, in a fixed order.

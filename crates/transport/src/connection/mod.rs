@@ -277,7 +277,7 @@ impl Connection {
         }
         let (smoothed, min) = (rtt.smoothed(), rtt.min());
         path.ack_frequency.next_review = now + smoothed;
-        let view = crate::ack::SendView::new(
+        let mut view = crate::ack::SendView::new(
             now,
             smoothed,
             min,
@@ -287,6 +287,13 @@ impl Connection {
             peer_max,
             path.recovery.packet_threshold(),
         );
+        let (stats, acks) = (path.recovery.stats(), path.ack_stats());
+        view.packets_acked = stats.packets_acked;
+        view.packets_lost = stats.packets_lost;
+        view.ptos = stats.ptos;
+        view.packets_received = path.space.received.count();
+        view.acks_received = acks.acks_received;
+        view.packets_missing = acks.packets_missing;
         let wish = path.ack.request(&view);
         if let Some(request) = path.ack_frequency.on_review(wish) {
             let name = path.ack.name();
