@@ -1,54 +1,99 @@
-//! `asymmetric`: acknowledges like `standard`, and asks the peer for fewer acknowledgements while
-//! the return path shows that it cannot carry them. In the spirit of RFC 5690.
+//! `asymmetric`: asks the peer for as many acknowledgements as its return path can carry, and
+//! spares our own return path where the peer cannot ask. In the spirit of RFC 5690.
 
 use std::time::Duration;
 
 use super::{
     AckDecision, AckPolicy, AckPolicyFactory, AckRequest, ReceivedView, SendView,
-    budget::AckBudget, rules::ReceiverRules,
+    return_path::{ReturnPath, Verdict},
+    rules::ReceiverRules,
 };
 
+/// No window needs more ACKs than this per round trip: steps of a sixty-fourth are smooth.
+const CEILING: u64 = 64;
+/// No window gets fewer: it moves in steps of an eighth, and losses show within an eighth of a
+/// round trip. RFC 5690 s4.5 rule 2 has two.
+const FLOOR: u64 = 8;
 /// The longest delay ever asked for: it adds to every tail loss.
 const MAX_DELAY: Duration = Duration::from_millis(100);
+/// The same by RFC 5690 s4.6.
+const RFC5690_MAX_DELAY: Duration = Duration::from_millis(500);
 /// A gap hastens an ACK as long as lost packets are no more than this part of the ACKs wanted.
 const HASTENED_SHARE: u64 = 4;
+
+/// How a verdict over the return path becomes a number of ACKs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AsymmetricRule {
+    /// At most 64 and at least 8 ACKs per round trip. Packets of the peer's missing: half of the
+    /// ACKs that came. None missing: one more per round trip.
+    #[default]
+    Budget,
+    /// RFC 5690 s4.5: one ACK for R packets, R = 2 at first. Missing packets double R, which never
+    /// exceeds half a window; after W / (R^2 - R) windows of W packets without, it falls by 1.
+    Rfc5690,
+}
 
 /// Builds `asymmetric` policies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsymmetricFactory {
-    _private: (),
+    rule: AsymmetricRule,
+}
+
+impl AsymmetricFactory {
+    /// Policies of this rule. Their name is `asymmetric`, or `asymmetric-rfc5690`.
+    pub fn new(rule: AsymmetricRule) -> Self {
+        Self { rule }
+    }
 }
 
 impl AckPolicyFactory for AsymmetricFactory {
     fn name(&self) -> &'static str {
-        Asymmetric::NAME
+        name_of(self.rule)
     }
 
     fn build(&self, max_ack_delay: Duration) -> Box<dyn AckPolicy> {
         Box::new(Asymmetric {
+            rule: self.rule,
             rules: ReceiverRules::new(max_ack_delay),
-            budget: AckBudget::default(),
+            return_path: ReturnPath::default(),
+            budget: CEILING,
+            ratio: 2,
+            calm: 0,
             asked: None,
             seen: Seen::default(),
         })
     }
 }
 
-/// Asks for as many ACKs per round trip as the return path has shown to carry.
+const fn name_of(rule: AsymmetricRule) -> &'static str {
+    match rule {
+        AsymmetricRule::Budget => "asymmetric",
+        AsymmetricRule::Rfc5690 => "asymmetric-rfc5690",
+    }
+}
+
+/// The sender of data counts the peer's packets that do not come, and asks by ACK_FREQUENCY for
 ///
-/// The sender of the data counts the peer's packet numbers that do not come. While none are
-/// missing it asks for nothing, and the peer acknowledges as RFC 9000 says. Else, with
-/// `budget` ACKs per round trip ([`AckBudget`]):
+/// - threshold: as [`AsymmetricRule`] has it, in packets acknowledged per round trip;
+/// - delay: 1.5 x what the threshold takes to fill, at least the peer's max_ack_delay, at most
+///   100 ms (500 ms with RFC 5690);
+/// - reordering threshold: the packet threshold of our own loss detection; 0 while more packets
+///   are lost per round trip than a quarter of the ACKs wanted, whose gaps would call for an ACK
+///   each;
+/// - after a probe timeout, for a round trip: what RFC 9000 has.
 ///
-/// - threshold = packets acknowledged per round trip / budget;
-/// - delay = 1.5 x smoothed RTT / budget, at least the peer's max_ack_delay, at most 100 ms;
-/// - reordering threshold = the packet threshold of our own loss detection; 0 while more packets
-///   are lost per round trip than a quarter of the budget, whose gaps would call for an ACK each;
-/// - after a probe timeout, for a round trip, as RFC 9000 has it.
+/// Where one ACK for two packets is few enough it asks for nothing.
 #[derive(Debug)]
 struct Asymmetric {
+    rule: AsymmetricRule,
     rules: ReceiverRules,
-    budget: AckBudget,
+    return_path: ReturnPath,
+    /// ACKs per round trip.
+    budget: u64,
+    /// Packets per ACK, by RFC 5690.
+    ratio: u64,
+    /// Round trips without a missing packet since `ratio` changed.
+    calm: u64,
     asked: Option<AckRequest>,
     seen: Seen,
 }
@@ -62,14 +107,55 @@ struct Seen {
 }
 
 impl Asymmetric {
-    const NAME: &'static str = "asymmetric";
-
     /// What RFC 9000 has, in the words of a request.
     fn usual(view: &SendView) -> AckRequest {
         AckRequest {
             ack_eliciting_threshold: 1,
             max_ack_delay: view.peer_max_ack_delay.max(view.peer_min_ack_delay),
             reordering_threshold: 1,
+        }
+    }
+
+    fn is_thinned(&self) -> bool {
+        self.asked
+            .is_some_and(|asked| asked.ack_eliciting_threshold > 1)
+    }
+
+    /// Packets per ACK, of `per_round` packets that a round trip sees acknowledged.
+    fn packets_per_ack(&mut self, verdict: Verdict, per_round: u64) -> u64 {
+        match self.rule {
+            AsymmetricRule::Budget => {
+                match verdict {
+                    Verdict::Congested { acks } => {
+                        self.budget = (self.budget.min(acks) / 2).max(FLOOR);
+                    }
+                    Verdict::Calm { rounds } => {
+                        let more = self.budget.saturating_add(u64::from(rounds));
+                        self.budget = more.min(CEILING);
+                    }
+                    Verdict::Unknown => {}
+                }
+                per_round / self.budget.max(1)
+            }
+            AsymmetricRule::Rfc5690 => {
+                match verdict {
+                    Verdict::Congested { .. } => {
+                        self.ratio = self.ratio.saturating_mul(2);
+                        self.calm = 0;
+                    }
+                    Verdict::Calm { rounds } if self.ratio > 2 => {
+                        self.calm += u64::from(rounds);
+                        let steps = self.ratio.saturating_mul(self.ratio - 1);
+                        if self.calm >= per_round / steps.max(1) {
+                            self.ratio -= 1;
+                            self.calm = 0;
+                        }
+                    }
+                    _ => {}
+                }
+                self.ratio = self.ratio.min((per_round / 2).max(2));
+                self.ratio
+            }
         }
     }
 
@@ -83,30 +169,26 @@ impl Asymmetric {
                 ptos: view.ptos,
             },
         );
-        let Some(budget) = self.budget.per_round() else {
-            return usual;
-        };
+        let verdict = self.return_path.on_round(view, self.is_thinned());
         let acked = view.packets_acked.saturating_sub(before.acked);
-        // The window bounds what a stretched round may have counted.
+        // A round that took longer than a round trip has counted more than a window.
         let per_round = acked.min(view.window / view.mtu.max(1));
-        let threshold = per_round / budget.max(1);
-        if threshold <= 2 && acked > 0 {
-            if budget > per_round {
-                self.budget.lift();
-            }
+        let packets = self.packets_per_ack(verdict, per_round);
+        if packets <= 2 || view.ptos > before.ptos {
             return usual;
         }
-        if view.ptos > before.ptos {
-            return usual;
-        }
-        let spacing = view.smoothed_rtt.saturating_mul(3)
-            / u32::try_from(budget.saturating_mul(2)).unwrap_or(u32::MAX);
+        let acks = (per_round / packets).max(1);
+        let filling = view.smoothed_rtt / u32::try_from(acks).unwrap_or(u32::MAX);
+        let delay = filling.saturating_mul(3) / 2;
         let lost = view.packets_lost.saturating_sub(before.lost);
-        let hasten = lost <= budget / HASTENED_SHARE;
+        let (longest, hasten) = match self.rule {
+            AsymmetricRule::Budget => (MAX_DELAY, lost <= acks / HASTENED_SHARE),
+            AsymmetricRule::Rfc5690 => (RFC5690_MAX_DELAY, true),
+        };
         AckRequest {
-            // "More than this many": one less than what each ACK answers.
-            ack_eliciting_threshold: threshold.saturating_sub(1).max(1),
-            max_ack_delay: spacing.min(MAX_DELAY).max(usual.max_ack_delay),
+            // "More than this many": one less than what an ACK answers.
+            ack_eliciting_threshold: packets - 1,
+            max_ack_delay: delay.min(longest).max(usual.max_ack_delay),
             reordering_threshold: if hasten {
                 view.packet_threshold.max(1)
             } else {
@@ -128,7 +210,7 @@ fn micros(duration: Duration) -> u64 {
 
 impl AckPolicy for Asymmetric {
     fn name(&self) -> &'static str {
-        Self::NAME
+        name_of(self.rule)
     }
 
     fn on_packet(&mut self, view: &ReceivedView) -> AckDecision {
@@ -140,7 +222,6 @@ impl AckPolicy for Asymmetric {
     }
 
     fn request(&mut self, view: &SendView) -> Option<AckRequest> {
-        self.budget.on_round(view);
         let wish = self.wish(view);
         let before = self.asked.unwrap_or_else(|| Self::usual(view));
         let changed = moved(wish.ack_eliciting_threshold, before.ack_eliciting_threshold)

@@ -8,16 +8,16 @@
 //! To add a variant: one file here and one line in `registry.rs`.
 
 mod asymmetric;
-mod budget;
 mod frequency;
 pub mod registry;
+mod return_path;
 mod rules;
 mod standard;
 
 #[cfg(test)]
 mod tests;
 
-pub use asymmetric::AsymmetricFactory;
+pub use asymmetric::{AsymmetricFactory, AsymmetricRule};
 pub use frequency::FrequencyFactory;
 pub use standard::StandardFactory;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AsymmetricFactory, FrequencyFactory, SharedAckPolicyFactory, StandardFactory};
+use super::{AsymmetricFactory, AsymmetricRule, FrequencyFactory, SharedAckPolicyFactory, StandardFactory};
 
 /// A name and what builds the factory behind it.
 type Entry = (&'static str, fn() -> SharedAckPolicyFactory);
@@ -11,6 +11,9 @@ const ENTRIES: &[Entry] = &[
     ("standard", || Arc::new(StandardFactory::default())),
     ("frequency", || Arc::new(FrequencyFactory::default())),
     ("asymmetric", || Arc::new(AsymmetricFactory::default())),
+    ("asymmetric-rfc5690", || {
+        Arc::new(AsymmetricFactory::new(AsymmetricRule::Rfc5690))
+    }),
 ];
 
 /// Every name that [`by_name`] knows, in a fixed order.
