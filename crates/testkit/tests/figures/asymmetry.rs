@@ -71,6 +71,119 @@ fn list(name: &str, default: &str) -> Vec<String> {
     text.split(',').map(str::to_owned).collect()
 }
 
+/// The satellite of the study with a hundredth of its rate back: an upload and a call share the
+/// return path with the ACKs of the download.
+#[test]
+fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
+    let (from, to) = (secs(20), secs(50));
+    let thin = |loss| satellite(20_000, 200, loss);
+    let mut alone = CrossTrial::of(1, thin(0.0), []).with_cross_traffic();
+    alone.upload_transport = behaviour("standard");
+    let alone = run(&alone, to);
+    let call_of = |report: &CrossReport| report.constant.as_ref().expect("a call").rate(from, to);
+    for (congestion, loss) in [("bbr3", 0.0), ("bbr3", 0.01), ("cubic", 0.0)] {
+        let of = |link: LinkConfig, policy: &str| {
+            run(&trial(1, link, congestion, policy).with_cross_traffic(), to)
+        };
+        let symmetric = of(satellite(20_000, 20_000, loss), "standard");
+        let plain = of(thin(loss), "standard");
+        let thinned = of(thin(loss), "asymmetric");
+        let goodput = |report: &CrossReport| report.download().goodput(from, to);
+        let call = call_of(&thinned) / call_of(&alone);
+        let cross = thinned.cross_rate(from, to) / alone.cross_rate(from, to);
+        let acks = thinned.download().acks_per_data_packet();
+        println!(
+            "{congestion} {} %: {:.2} Mb/s; symmetric {:.2}, standard {:.2}; call {call:.3}, \
+             all cross traffic {cross:.3}; {acks:.4} ACKs and {:.2} bytes per data packet",
+            loss * 100.0,
+            goodput(&thinned) / 1e6,
+            goodput(&symmetric) / 1e6,
+            goodput(&plain) / 1e6,
+            thinned.download().return_bytes_per_data_packet(),
+        );
+        // One seed and half a minute: the bar itself stands in the table.
+        assert!(
+            goodput(&thinned) > 0.95 * goodput(&symmetric),
+            "{congestion} {loss}"
+        );
+        assert!(goodput(&thinned) > goodput(&plain), "{congestion} {loss}");
+        assert!(call >= 0.8 && cross >= 0.7, "{congestion} {loss}");
+        assert!(acks < 0.1, "{congestion} {loss}: {acks} ACKs per packet");
+    }
+}
+
+/// ACKs per data packet fall as the return path gets thinner, and no sooner than they must.
+#[test]
+fn acks_become_rarer_the_thinner_the_return_path() {
+    let acks: Vec<f64> = [20_000, 1_000, 50]
+        .into_iter()
+        .map(|up| {
+            let trial = trial(1, satellite(20_000, up, 0.0), "cubic", "asymmetric");
+            let report = run(&trial, secs(40));
+            let flow = report.download();
+            println!(
+                "20 Mb/s, {up} kb/s back: {:.2} Mb/s, {:.4} ACKs per data packet",
+                flow.goodput(secs(20), secs(40)) / 1e6,
+                flow.acks_per_data_packet()
+            );
+            flow.acks_per_data_packet()
+        })
+        .collect();
+    assert!(acks.is_sorted_by(|thick, thin| thick >= thin), "{acks:?}");
+    assert!(acks[2] < 0.6 * acks[0], "{acks:?}");
+}
+
+/// A server that knows nothing of ACK_FREQUENCY: the receiver spares its return path alone.
+#[test]
+fn a_receiver_thins_its_own_acks_where_the_sender_cannot_ask() {
+    let of = |policy: &str| {
+        let mut trial = trial(1, satellite(20_000, 100, 0.0), "cubic", policy);
+        trial.transport.ack_frequency = false;
+        run(&trial, secs(40))
+    };
+    let (standard, own) = (of("standard"), of("asymmetric"));
+    let rate = |report: &CrossReport| report.download().goodput(secs(15), secs(40)) / 1e6;
+    let acks = |report: &CrossReport| report.download().acks_per_data_packet();
+    println!(
+        "standard {:.2} Mb/s with {:.3} ACKs per data packet, asymmetric {:.2} with {:.3}",
+        rate(&standard),
+        acks(&standard),
+        rate(&own),
+        acks(&own)
+    );
+    assert!(acks(&own) < 0.5 * acks(&standard));
+    assert!(rate(&own) > 1.05 * rate(&standard));
+}
+
+/// 10 kB to 1 MB on links that are the same both ways: nothing is slower than with `standard`.
+#[test]
+fn short_flows_on_symmetric_links_take_no_longer() {
+    for name in ["wifi", "terrestrial", "geo", "lte"] {
+        for congestion in ["bbr3", "cubic"] {
+            for size in [10_000, 100_000, 1_000_000] {
+                let time = |policy: &str| {
+                    median(crate::seeds().map(|seed| {
+                        let mut trial = CrossTrial::of(
+                            seed,
+                            crate::named(name),
+                            [Flow::endless(congestion).of(size)],
+                        );
+                        trial.transport = behaviour(policy);
+                        let report = run(&trial, secs(60));
+                        let finished = report.download().finished.expect("within a minute");
+                        finished.since_origin().as_secs_f64()
+                    }))
+                };
+                let ratio = time("asymmetric") / time("standard");
+                if ratio != 1.0 {
+                    println!("{name} {congestion} {size} bytes: {ratio:.4} of standard");
+                }
+                assert!(ratio <= 1.05, "{name} {congestion} {size}: {ratio}");
+            }
+        }
+    }
+}
+
 /// The whole grid. Lists in the environment narrow it: `DOWN` and `UP` (kb/s), `LOSS`, `CC`,
 /// `POLICY`, `CROSS` (0 or 1), `SECONDS`.
 #[test]

@@ -7,6 +7,7 @@ use super::{
     AckDecision, AckPolicy, AckPolicyFactory, AckRequest, ReceivedView, SendView,
     return_path::{ReturnPath, Verdict},
     rules::ReceiverRules,
+    sparing::Sparing,
 };
 
 /// No window needs more ACKs than this per round trip: steps of a sixty-fourth are smooth.
@@ -55,6 +56,7 @@ impl AckPolicyFactory for AsymmetricFactory {
         Box::new(Asymmetric {
             rule: self.rule,
             rules: ReceiverRules::new(max_ack_delay),
+            sparing: Sparing::new(),
             return_path: ReturnPath::default(),
             budget: CEILING,
             ratio: 2,
@@ -83,10 +85,15 @@ const fn name_of(rule: AsymmetricRule) -> &'static str {
 /// - after a probe timeout, for a round trip: what RFC 9000 has.
 ///
 /// Where one ACK for two packets is few enough it asks for nothing.
+///
+/// The receiver of data does as it is asked. Before it is asked for anything, which many peers
+/// never do, it goes by [`Sparing`] and its own max_ack_delay.
 #[derive(Debug)]
 struct Asymmetric {
     rule: AsymmetricRule,
     rules: ReceiverRules,
+    /// What we do for our own return path.
+    sparing: Sparing,
     return_path: ReturnPath,
     /// ACKs per round trip.
     budget: u64,
@@ -219,6 +226,10 @@ impl AckPolicy for Asymmetric {
 
     fn on_request(&mut self, request: AckRequest) {
         self.rules.on_request(request);
+    }
+
+    fn on_round(&mut self, view: &SendView) {
+        self.rules.set_own_threshold(self.sparing.on_round(view));
     }
 
     fn request(&mut self, view: &SendView) -> Option<AckRequest> {

@@ -12,6 +12,7 @@ mod frequency;
 pub mod registry;
 mod return_path;
 mod rules;
+mod sparing;
 mod standard;
 
 #[cfg(test)]
@@ -186,8 +187,10 @@ pub trait AckPolicy: fmt::Debug + Send {
     fn on_packet(&mut self, view: &ReceivedView) -> AckDecision;
     /// The peer's ACK_FREQUENCY frame, already validated and newer than any before.
     fn on_request(&mut self, request: AckRequest);
-    /// What to ask of the peer now, if it differs from what was asked last. Asked about once a round trip
-    /// and only if the peer's transport parameters allow ACK_FREQUENCY.
+    /// Another round trip has passed, whether or not the peer can be asked for anything.
+    fn on_round(&mut self, _view: &SendView) {}
+    /// What to ask of the peer now, if it differs from what was asked last. Asked about once a round trip,
+    /// after [`Self::on_round`], and only if the peer's transport parameters allow ACK_FREQUENCY.
     fn request(&mut self, view: &SendView) -> Option<AckRequest>;
     /// The longest this policy may hold an ACK now.
     fn max_ack_delay(&self) -> Duration;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{AsymmetricFactory, AsymmetricRule, FrequencyFactory, SharedAckPolicyFactory, StandardFactory};
+use super::{
+    AsymmetricFactory, AsymmetricRule, FrequencyFactory, SharedAckPolicyFactory, StandardFactory,
+};
 
 /// A name and what builds the factory behind it.
 type Entry = (&'static str, fn() -> SharedAckPolicyFactory);

@@ -10,6 +10,8 @@ use crate::units::Ecn;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiverRules {
     current: AckRequest,
+    /// Whether the peer asked for it.
+    asked: bool,
 }
 
 impl ReceiverRules {
@@ -21,12 +23,21 @@ impl ReceiverRules {
                 max_ack_delay,
                 reordering_threshold: 1,
             },
+            asked: false,
         }
     }
 
     /// The peer's wish replaces what was in force, whole.
     pub(super) fn on_request(&mut self, request: AckRequest) {
         self.current = request;
+        self.asked = true;
+    }
+
+    /// Goes by this ack-eliciting threshold as long as the peer has asked for nothing.
+    pub(super) fn set_own_threshold(&mut self, threshold: u64) {
+        if !self.asked {
+            self.current.ack_eliciting_threshold = threshold;
+        }
     }
 
     pub(super) const fn max_ack_delay(&self) -> Duration {

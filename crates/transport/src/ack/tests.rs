@@ -274,3 +274,196 @@ fn frequency_says_nothing_where_defaults_do() {
     // 15 packets of window, and a quarter of the RTT is the peer's own maximum.
     assert_eq!(frequency().request(&view(18_000, 100)), None);
 }
+
+/// A path that a test moves on round trip by round trip.
+struct Rounds {
+    policy: Box<dyn AckPolicy>,
+    view: SendView,
+}
+
+impl Rounds {
+    /// 1,000 packets and 400 ms a round trip.
+    fn new(policy: &str) -> Self {
+        Self {
+            policy: registry::by_name(policy)
+                .expect("registered")
+                .build(MAX_DELAY),
+            view: view(1_200_000, 400),
+        }
+    }
+
+    /// A round trip in which `acks` came, `missing` did not, and 1,000 packets were acknowledged.
+    fn round(&mut self, acks: u64, missing: u64) -> Option<AckRequest> {
+        self.packets(1_000, acks, missing)
+    }
+
+    fn packets(&mut self, acked: u64, acks: u64, missing: u64) -> Option<AckRequest> {
+        self.view.packets_acked += acked;
+        self.view.acks_received += acks;
+        self.view.packets_received += acks;
+        self.view.packets_missing += missing;
+        self.policy.on_round(&self.view);
+        self.policy.request(&self.view)
+    }
+}
+
+#[test]
+fn asymmetric_leaves_small_windows_alone() {
+    let mut path = Rounds::new("asymmetric");
+    for _ in 0..100 {
+        assert_eq!(path.packets(128, 64, 0), None);
+    }
+}
+
+#[test]
+fn asymmetric_wants_64_acks_a_round_trip_at_most() {
+    let mut path = Rounds::new("asymmetric");
+    let request = path.round(500, 0).expect("a large window");
+    // One ACK for 15 packets.
+    assert_eq!(request.ack_eliciting_threshold, 14);
+    assert_eq!(request.max_ack_delay, MAX_DELAY);
+    assert_eq!(request.reordering_threshold, 3);
+    for _ in 0..100 {
+        assert_eq!(path.round(66, 0), None, "nothing changed");
+    }
+}
+
+#[test]
+fn asymmetric_halves_what_came_and_adds_one_a_round_trip() {
+    let mut path = Rounds::new("asymmetric");
+    path.round(500, 0);
+    // Half of the 64 do not come.
+    let request = path.round(32, 32).expect("congestion");
+    // A budget of 16.
+    assert_eq!(request.ack_eliciting_threshold, 1_000 / 16 - 1);
+    // 1.5 x 400 ms / 16.
+    assert_eq!(request.max_ack_delay.as_millis(), 37);
+    // These were sent before the peer knew.
+    assert_eq!(path.round(32, 32), None);
+    // 17, 18, ... once it differs by a fifth.
+    let asked: Vec<_> = (0..60).filter_map(|_| path.round(20, 0)).collect();
+    let thresholds: Vec<_> = asked.iter().map(|r| r.ack_eliciting_threshold).collect();
+    assert_eq!(thresholds, [49, 40, 33, 27, 22, 18, 14]);
+}
+
+#[test]
+fn asymmetric_never_wants_fewer_than_8_acks_a_round_trip_nor_waits_longer_than_100_ms() {
+    let mut path = Rounds::new("asymmetric");
+    path.view.smoothed_rtt = Duration::from_secs(2);
+    for _ in 0..50 {
+        path.round(4, 4);
+        if let Some(request) = path.round(4, 4) {
+            assert!(request.ack_eliciting_threshold < 1_000 / 8);
+            assert!(request.max_ack_delay <= Duration::from_millis(100));
+        }
+    }
+}
+
+#[test]
+fn asymmetric_tolerates_what_wires_lose_and_peers_leave_out() {
+    let mut path = Rounds::new("asymmetric");
+    let first = path.packets(300, 150, 0);
+    assert_eq!(first.expect("4 packets").ack_eliciting_threshold, 3);
+    for _ in 0..100 {
+        assert_eq!(path.packets(300, 80, 1), None, "1 in 81");
+    }
+    let mut path = Rounds::new("asymmetric");
+    for _ in 0..100 {
+        assert_eq!(path.packets(40, 20, 1), None, "one may be left out");
+    }
+}
+
+#[test]
+fn asymmetric_lets_gaps_hurry_only_while_they_are_few() {
+    let mut path = Rounds::new("asymmetric");
+    path.view.packets_lost = 16;
+    let few = path.round(500, 0).expect("a large window");
+    assert_eq!(few.reordering_threshold, 3);
+    path.view.packets_lost += 17;
+    let many = path.round(66, 0).expect("17 gaps would be 17 ACKs");
+    assert_eq!(many.reordering_threshold, 0);
+    let few = path.round(66, 0).expect("as before");
+    assert_eq!(few.reordering_threshold, 3);
+}
+
+#[test]
+fn asymmetric_goes_back_to_what_rfc_9000_has_after_a_probe_timeout_and_for_small_windows() {
+    let usual = AckRequest {
+        ack_eliciting_threshold: 1,
+        max_ack_delay: MAX_DELAY,
+        reordering_threshold: 1,
+    };
+    let mut path = Rounds::new("asymmetric");
+    path.round(500, 0);
+    path.view.ptos = 1;
+    assert_eq!(path.round(66, 0), Some(usual));
+    assert!(path.round(66, 0).is_some(), "thin again");
+    assert_eq!(path.packets(20, 10, 0), Some(usual));
+}
+
+#[test]
+fn rfc_5690_doubles_the_ratio_and_lowers_it_slowly() {
+    let mut path = Rounds::new("asymmetric-rfc5690");
+    assert_eq!(path.policy.name(), "asymmetric-rfc5690");
+    assert_eq!(path.round(500, 0), None, "R = 2");
+    let request = path.round(400, 100).expect("congestion");
+    assert_eq!(request.ack_eliciting_threshold, 3, "R = 4");
+    assert_eq!(path.round(400, 100), None, "sent before the peer knew");
+    let request = path.round(240, 10).expect("congestion");
+    assert_eq!(request.ack_eliciting_threshold, 7, "R = 8");
+    assert_eq!(path.round(240, 10), None);
+    // 1,000 / (8 x 7) windows.
+    for _ in 0..16 {
+        assert_eq!(path.round(125, 0), None);
+    }
+    path.round(125, 0);
+    // 1,000 / (7 x 6), and R = 6, which is a fifth less than 8.
+    let lower: Vec<_> = (0..23).filter_map(|_| path.round(150, 0)).collect();
+    assert_eq!(lower.len(), 1);
+    assert_eq!(lower[0].ack_eliciting_threshold, 5);
+    // Never more than half a window.
+    for _ in 0..40 {
+        if let Some(request) = path.round(4, 4) {
+            assert!(request.ack_eliciting_threshold < 500);
+            assert!(request.max_ack_delay <= Duration::from_millis(500));
+        }
+    }
+}
+
+#[test]
+fn asymmetric_receiver_spares_its_return_path_when_its_pings_are_lost() {
+    let mut path = Rounds::new("asymmetric");
+    let mut deliver = |lost: u64| {
+        path.view.packets_acked += 1;
+        path.view.packets_lost += lost;
+        path.view.packets_received += 1_000;
+        path.policy.on_round(&path.view);
+        (1..)
+            .find(|&n| {
+                let packet = ReceivedView::in_order(at(0), n, n);
+                path.policy.on_packet(&packet) == AckDecision::Now
+            })
+            .expect("some packet is acknowledged")
+    };
+    assert_eq!(deliver(0), 2);
+    assert_eq!(
+        [deliver(1), deliver(1), deliver(1), deliver(1)],
+        [4, 8, 16, 16]
+    );
+    let calm: Vec<u64> = (0..48).map(|_| deliver(0)).collect();
+    assert_eq!([calm[14], calm[15], calm[31], calm[47]], [16, 8, 4, 2]);
+    // The delay stays what was announced, and what the peer asks for counts alone.
+    deliver(1);
+    assert_eq!(path.policy.max_ack_delay(), MAX_DELAY);
+    let mut path = Rounds::new("asymmetric");
+    path.policy.on_request(AckRequest {
+        ack_eliciting_threshold: 1,
+        max_ack_delay: MAX_DELAY,
+        reordering_threshold: 1,
+    });
+    path.view.packets_lost = 9;
+    path.view.packets_received = 1_000;
+    path.policy.on_round(&path.view);
+    let second = ReceivedView::in_order(at(0), 2, 2);
+    assert_eq!(path.policy.on_packet(&second), AckDecision::Now);
+}

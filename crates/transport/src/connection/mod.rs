@@ -255,11 +255,9 @@ impl Connection {
         });
     }
 
-    /// Asks the ACK policy, about once a round trip, what it wants of the peer.
+    /// Tells the ACK policy, about once a round trip, how the path does, and asks what it wants of
+    /// the peer.
     fn review_ack_frequency(&mut self, now: Instant, id: PathId) {
-        let Some(min_ack_delay) = self.peer.min_ack_delay_us else {
-            return;
-        };
         if !self.life.confirmed {
             return;
         }
@@ -283,7 +281,7 @@ impl Connection {
             min,
             path.recovery.window(),
             u64::from(path.mtu.current()),
-            Duration::from_micros(min_ack_delay),
+            Duration::from_micros(self.peer.min_ack_delay_us.unwrap_or(0)),
             peer_max,
             path.recovery.packet_threshold(),
         );
@@ -294,6 +292,10 @@ impl Connection {
         view.packets_received = path.space.received.count();
         view.acks_received = acks.acks_received;
         view.packets_missing = acks.packets_missing;
+        path.ack.on_round(&view);
+        if self.peer.min_ack_delay_us.is_none() {
+            return;
+        }
         let wish = path.ack.request(&view);
         if let Some(request) = path.ack_frequency.on_review(wish) {
             let name = path.ack.name();

@@ -40,6 +40,7 @@ fn received_from(connection: &Connection, now: Instant, host: u8) -> Received {
         dcid: connection.handshake.local_cid,
         key_phase: 0,
         datagram_bytes: DATAGRAM,
+        packet_bytes: 0,
     }
 }
 
@@ -52,6 +53,11 @@ const NON_PROBING: FrameSummary = FrameSummary {
     ack_eliciting: true,
     non_probing: true,
     immediate_ack: false,
+    contents: crate::path::Contents {
+        ack: false,
+        data: false,
+        more: false,
+    },
 };
 
 /// Two copied packets from two addresses: neither address answers, the path returns to where it

@@ -84,7 +84,10 @@ mod tests {
         stats.on_sent(with_data, 1_200);
         stats.on_sent(Contents::default(), 1_200);
         assert_eq!((stats.acks_sent, stats.ack_only_sent), (2, 1));
-        assert_eq!((stats.ack_only_bytes_sent, stats.data_packets_sent), (30, 1));
+        assert_eq!(
+            (stats.ack_only_bytes_sent, stats.data_packets_sent),
+            (30, 1)
+        );
         stats.on_received(ack, 31);
         stats.on_received(with_data, 1_200);
         assert_eq!((stats.acks_received, stats.ack_only_received), (2, 1));

@@ -14,6 +14,8 @@ pub(super) struct Ranges {
     ranges: VecDeque<(PacketNumber, PacketNumber)>,
     floor: PacketNumber,
     max_ranges: usize,
+    /// Ranges ever begun.
+    begun: u64,
 }
 
 impl Ranges {
@@ -22,11 +24,17 @@ impl Ranges {
             ranges: VecDeque::new(),
             floor: 0,
             max_ranges: max_ranges.max(1),
+            begun: 0,
         }
     }
 
     pub(super) fn largest(&self) -> Option<PacketNumber> {
         self.ranges.back().map(|&(_, end)| end)
+    }
+
+    /// How many ranges began so far, joined or forgotten ones too.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Numbers below this are forgotten and count as seen.
@@ -108,6 +116,7 @@ impl Ranges {
                 }
             }
             (false, false) => {
+                self.begun += 1;
                 self.ranges.insert(index, (number, number));
                 self.bound();
             }

@@ -22,6 +22,8 @@ const ACK_FACTOR: u64 = 3;
 const RANGE_BYTES: u64 = 4;
 /// Ranges that every ACK may have.
 const MIN_RANGES: usize = 16;
+/// ACKs in a row that tell of a range at least, about: so many may be lost together.
+const TELLINGS: u64 = 8;
 
 /// Received packet numbers, ECN counts and the state of the next ACK.
 #[derive(Debug)]
@@ -44,6 +46,11 @@ pub struct ReceivedPackets {
     unacked_eliciting: u64,
     /// Bytes of packets since the last ACK.
     unreported_bytes: u64,
+    /// Ranges that had begun when the last ACK left.
+    begun_before: u64,
+    /// Ranges that ACKs before have told of too rarely: [`TELLINGS`] times what began between two
+    /// ACKs, on average of the last few.
+    retold: u64,
     /// An ACK must leave as soon as possible.
     immediate: bool,
     /// An ACK must leave by then.
@@ -70,6 +77,8 @@ impl ReceivedPackets {
             largest_eliciting: None,
             unacked_eliciting: 0,
             unreported_bytes: 0,
+            begun_before: 0,
+            retold: 0,
             immediate: false,
             deadline: None,
             arrivals: None,
@@ -168,13 +177,21 @@ impl ReceivedPackets {
         self.unreported_bytes = self.unreported_bytes.saturating_add(bytes as u64);
     }
 
-    /// Ranges in the next ACK at most: a handful, and more the more it answers. ACKs are not
-    /// congestion controlled, and small packets with gaps between them must not draw large ones.
-    /// What is left out was in ACKs before, each of which is tried again by the next
-    /// [`MIN_RANGES`].
+    /// Ranges in the next ACK at most: a handful, and what began of late, as far as the bytes that
+    /// it answers pay for it. ACKs are not congestion controlled: small packets with gaps between
+    /// them must not draw large ones, nor one burst of losses a round trip of large ones. What is
+    /// left out was in about [`TELLINGS`] ACKs before, or in as many as began [`MIN_RANGES`] more.
     fn most_ranges(&self) -> usize {
         let paid = self.unreported_bytes.saturating_mul(ACK_FACTOR) / RANGE_BYTES;
-        usize::try_from(paid).unwrap_or(usize::MAX).max(MIN_RANGES)
+        let news = self.fresh_ranges().saturating_add(self.retold);
+        usize::try_from(paid.min(news))
+            .unwrap_or(usize::MAX)
+            .saturating_add(MIN_RANGES)
+    }
+
+    /// Ranges that began since the last ACK.
+    fn fresh_ranges(&self) -> u64 {
+        self.ranges.begun().saturating_sub(self.begun_before)
     }
 
     /// The smallest missing number that no ACK so far lets the peer declare lost:
@@ -199,7 +216,9 @@ impl ReceivedPackets {
     /// Numbers below the largest received that have not come. Goes down when a late packet comes;
     /// what comes so late that its number is forgotten stays missing.
     pub fn missing(&self) -> u64 {
-        let numbers = self.largest().map_or(0, |largest| largest.saturating_add(1));
+        let numbers = self
+            .largest()
+            .map_or(0, |largest| largest.saturating_add(1));
         numbers.saturating_sub(self.count)
     }
 
@@ -293,6 +312,9 @@ impl ReceivedPackets {
     }
 
     fn on_ack_sent(&mut self, now: Instant, largest: PacketNumber) {
+        let told = self.retold.saturating_add(self.fresh_ranges());
+        self.retold = told - told.div_ceil(TELLINGS);
+        self.begun_before = self.ranges.begun();
         self.largest_reported = Some(largest);
         self.last_ack_sent = Some(now);
         self.unacked_eliciting = 0;
