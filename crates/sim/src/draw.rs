@@ -15,6 +15,7 @@ pub(crate) enum Purpose {
     Reorder = 7,
     Duplicate = 8,
     NatPort = 9,
+    FlowHash = 10,
 }
 
 /// The decisions of one direction of one link.
@@ -51,7 +52,7 @@ impl Draws {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A bijective mixer (the finaliser of SplitMix64).
-const fn mix(value: u64) -> u64 {
+pub(crate) const fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -78,10 +78,10 @@ pub mod tls;
 mod world;
 
 pub use link::{
-    ConfigError, DirectionConfig, DirectionStats, DropCause, Drops, Jitter, JitterOrder,
+    Aqm, ConfigError, DirectionConfig, DirectionStats, DropCause, Drops, Jitter, JitterOrder,
     LinkConfig, LossModel, Outage, OutageMode, QueueSize, Reordering,
 };
-pub use log::{Outcome, PacketRecord};
+pub use log::{Outcome, PacketRecord, Stage};
 pub use node::{Datagram, Node, ip_overhead};
 pub use rule::{PacketView, Rule, Verdict};
 pub use text::{QuantityError, format_duration, format_rate, parse_duration, parse_rate};

@@ -7,20 +7,26 @@ use tautline_transport::{time::Instant, units::Ecn};
 
 use crate::{Datagram, Direction, LinkId, link::DropCause};
 
-/// One packet offered to one direction of a link.
+/// One packet offered to one direction of a link, or leaving its managed queue.
+///
+/// Every packet has one record of [`Stage::Offered`]. Where that says [`Outcome::Queued`] a later
+/// one of [`Stage::Dequeued`] with the same link, direction and index says what became of it, once
+/// that is decided; it repeats the packet's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRecord {
-    /// When it was offered.
+    /// When it was offered, or left the queue.
     pub time: Instant,
     /// The link.
     pub link: LinkId,
     /// Its direction.
     pub direction: Direction,
+    /// Whether it comes or leaves.
+    pub stage: Stage,
     /// Position among the packets offered to this direction, from 0.
     pub index: u64,
     /// Bytes of the IP packet.
     pub ip_bytes: u32,
-    /// IP bytes that waited in the queue when it was offered.
+    /// IP bytes that waited in the queue, this packet not counted.
     pub queue_bytes: u64,
     /// The ECN codepoint it leaves with.
     pub ecn: Ecn,
@@ -32,6 +38,15 @@ pub struct PacketRecord {
     pub outcome: Outcome,
 }
 
+/// At which point of its way a packet was recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It was offered to the direction.
+    Offered,
+    /// It left a managed queue, to be sent or dropped.
+    Dequeued,
+}
+
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -39,6 +54,8 @@ pub enum Outcome {
     Arrives(Instant),
     /// It vanished.
     Dropped(DropCause),
+    /// It waits in a managed queue; another record will follow.
+    Queued,
 }
 
 /// The bounded list of packets.
@@ -100,6 +117,10 @@ impl TraceHash {
                 head.put(&[1]);
                 head.put(&(cause as u64).to_le_bytes());
             }
+            Outcome::Queued => head.put(&[2]),
+        }
+        if record.stage == Stage::Dequeued {
+            head.put(b"dequeued");
         }
         self.datagram(head, datagram);
     }

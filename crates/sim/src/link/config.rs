@@ -3,13 +3,13 @@
 //! Owns: [`LinkConfig`], [`DirectionConfig`] and their parts, defaults and validation.
 //! Does not own: the running link (see `direction.rs`).
 
-use std::{fmt, ops::RangeInclusive, str::FromStr, time::Duration};
+use std::{ops::RangeInclusive, time::Duration};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use tautline_transport::{time::Instant, units::Rate};
+use serde::{Deserialize, Serialize};
+use tautline_transport::units::Rate;
 
-use super::loss::LossModel;
-use crate::text::{self, QuantityError};
+use super::{aqm::Aqm, loss::LossModel, outage::Outage, queue::QueueSize};
+use crate::text;
 
 /// A value that a link cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +29,7 @@ impl ConfigError {
         }
     }
 
-    fn within(mut self, outer: &str) -> Self {
+    pub(crate) fn within(mut self, outer: &str) -> Self {
         self.field = format!("{outer}.{}", self.field);
         self
     }
@@ -91,8 +91,12 @@ pub struct DirectionConfig {
     /// Variation of `delay`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Jitter>,
-    /// Packets that may wait for the transmitter; the one being sent does not count. Drop-tail.
+    /// Packets that may wait for the transmitter; the one being sent does not count. Drop-tail,
+    /// whatever else `aqm` does.
     pub queue: QueueSize,
+    /// Who is dropped or marked before the queue is full, and in which order packets leave.
+    #[serde(skip_serializing_if = "Aqm::is_none")]
+    pub aqm: Aqm,
     /// Which packets vanish on the wire.
     #[serde(skip_serializing_if = "LossModel::is_none")]
     pub loss: LossModel,
@@ -126,6 +130,7 @@ impl Default for DirectionConfig {
             delay: Duration::ZERO,
             jitter: None,
             queue: QueueSize::Unlimited,
+            aqm: Aqm::None,
             loss: LossModel::None,
             corruption: LossModel::None,
             reordering: None,
@@ -170,6 +175,7 @@ impl DirectionConfig {
             }
         }
         self.queue.validate("queue")?;
+        self.aqm.validate().map_err(|e| e.within("aqm"))?;
         self.loss.validate().map_err(|e| e.within("loss"))?;
         self.corruption
             .validate()
@@ -197,7 +203,7 @@ impl DirectionConfig {
     }
 }
 
-fn delay(field: &str, value: Duration) -> Result<(), ConfigError> {
+pub(crate) fn delay(field: &str, value: Duration) -> Result<(), ConfigError> {
     if value > MAX_DELAY {
         return Err(ConfigError::new(
             field,
@@ -275,157 +281,4 @@ pub struct Reordering {
     /// For how long.
     #[serde(with = "text::duration")]
     pub extra: Duration,
-}
-
-/// A time in which nothing passes, once or again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Outage {
-    /// First moment, since the world's origin.
-    #[serde(with = "text::duration")]
-    pub start: Duration,
-    /// Length.
-    #[serde(with = "text::duration")]
-    pub duration: Duration,
-    /// Repeats with this period; longer than `duration`.
-    #[serde(
-        with = "text::duration_option",
-        default,
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub every: Option<Duration>,
-    /// What becomes of packets.
-    #[serde(default)]
-    pub mode: OutageMode,
-}
-
-/// What becomes of packets during an outage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutageMode {
-    /// A black hole: the transmitter goes on and the wire swallows what it sends.
-    #[default]
-    Drop,
-    /// The transmitter stops; packets wait in the queue (a hand-over).
-    Hold,
-}
-
-impl Outage {
-    /// A single black hole.
-    pub const fn once(start: Duration, duration: Duration) -> Self {
-        Self {
-            start,
-            duration,
-            every: None,
-            mode: OutageMode::Drop,
-        }
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        if self.duration.is_zero() {
-            return Err(ConfigError::new("duration", "is zero"));
-        }
-        if let Some(every) = self.every
-            && every <= self.duration
-        {
-            let problem = format!(
-                "{every:?} is not longer than the outage ({:?})",
-                self.duration
-            );
-            return Err(ConfigError::new("every", problem));
-        }
-        Ok(())
-    }
-
-    /// The end of the outage that covers `at`, if one does.
-    pub(crate) fn covering(&self, at: Instant) -> Option<Instant> {
-        let since = at.since_origin().checked_sub(self.start)?;
-        let into = match self.every {
-            Some(every) => nanos(since) % nanos(every).max(1),
-            None => nanos(since),
-        };
-        let left = nanos(self.duration)
-            .checked_sub(into)
-            .filter(|left| *left > 0)?;
-        Some(at + Duration::from_nanos(left))
-    }
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// An amount of waiting data. Written `"unlimited"`, `"25 packets"`, `"64000 bytes"`, `"1 BDP"`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum QueueSize {
-    /// No bound.
-    Unlimited,
-    /// IP bytes.
-    Bytes(u64),
-    /// Packets of any size.
-    Packets(u64),
-    /// This many times rate x round trip (the delays of both directions of the link), in bytes,
-    /// at least two packets of 1500 bytes. Unlimited without a rate.
-    Bdp(f64),
-}
-
-const QUEUE: &str =
-    "a queue size such as \"25 packets\", \"64000 bytes\", \"1 BDP\", \"unlimited\"";
-
-impl QueueSize {
-    fn validate(&self, field: &str) -> Result<(), ConfigError> {
-        match self {
-            Self::Bdp(factor) if !(*factor > 0.0 && *factor <= 1000.0) => {
-                let problem = format!("{factor} BDP is not above 0 and at most 1000");
-                Err(ConfigError::new(field, problem))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for QueueSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unlimited => f.write_str("unlimited"),
-            Self::Bytes(n) => write!(f, "{n} bytes"),
-            Self::Packets(n) => write!(f, "{n} packets"),
-            Self::Bdp(x) => write!(f, "{x} BDP"),
-        }
-    }
-}
-
-impl FromStr for QueueSize {
-    type Err = QuantityError;
-
-    fn from_str(input: &str) -> Result<Self, Self::Err> {
-        if input.trim() == "unlimited" {
-            return Ok(Self::Unlimited);
-        }
-        let (number, unit) = text::split(input);
-        let error = || text::error(input, QUEUE);
-        match unit {
-            "bytes" | "byte" => text::decimal(number, 1).map(Self::Bytes).ok_or_else(error),
-            "kB" => text::decimal(number, 1000)
-                .map(Self::Bytes)
-                .ok_or_else(error),
-            "packets" | "packet" => text::decimal(number, 1)
-                .map(Self::Packets)
-                .ok_or_else(error),
-            "BDP" => number.parse().map(Self::Bdp).map_err(|_| error()),
-            _ => Err(error()),
-        }
-    }
-}
-
-impl Serialize for QueueSize {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for QueueSize {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        String::deserialize(d)?.parse().map_err(D::Error::custom)
-    }
 }

@@ -1,22 +1,28 @@
 //! One direction of a link at work.
 //!
 //! Owns: the order in which a packet meets faults, queue, transmitter and wire. Does not own:
-//! events; the world schedules the arrival that [`DirectionState::offer`] computes.
+//! events; the world schedules the arrival that [`DirectionState::offer`] computes and, for a
+//! managed queue, the moments of [`DirectionState::serve`].
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use tautline_transport::{time::Instant, units::Ecn};
 
 use super::{
-    config::{DirectionConfig, Jitter, JitterOrder, OutageMode},
+    aqm::{ManagedQueue, Reason, Victims, Waiting},
+    config::{DirectionConfig, Jitter, JitterOrder},
     loss::LossProcess,
+    managed::{Managed, Next},
+    outage::{Outage, OutageMode},
+    queue::Limit,
+    server::Server,
     stats::{DirectionStats, DropCause},
-    transmitter::{Limit, Transmitter},
+    transmitter::Transmitter,
 };
 use crate::{
     Datagram, Direction, LinkId, RuleId,
     draw::{Draws, Purpose},
-    log::{Outcome, PacketRecord},
+    log::{Outcome, PacketRecord, Stage},
     rule::{PacketView, Rule, Verdict},
 };
 
@@ -27,13 +33,15 @@ pub(crate) struct DirectionState {
     draws: Draws,
     loss: LossProcess,
     corruption: LossProcess,
-    transmitter: Transmitter,
+    queue: Queue,
     mark_above: Option<Limit>,
     rules: Vec<(RuleId, Box<dyn Rule>)>,
     up: bool,
     next_index: u64,
     last_arrival: Instant,
     stats: DirectionStats,
+    /// Packets of a managed queue whose fate is decided, for the world to fetch.
+    settled: VecDeque<Settled>,
 }
 
 impl std::fmt::Debug for DirectionState {
@@ -46,8 +54,77 @@ impl std::fmt::Debug for DirectionState {
     }
 }
 
+/// What stands before the wire.
+#[derive(Debug)]
+enum Queue {
+    /// Drop-tail: departures are known on arrival.
+    Tail(Transmitter),
+    /// Decides when a packet leaves.
+    Managed(Box<Managed>),
+}
+
+impl Queue {
+    fn waiting_bytes(&mut self, now: Instant) -> u64 {
+        match self {
+            Self::Tail(transmitter) => transmitter.waiting_bytes(now),
+            Self::Managed(managed) => managed.queue.bytes(),
+        }
+    }
+
+    /// After `waiting_bytes`, which brings it up to date.
+    fn waiting_packets(&self) -> u64 {
+        match self {
+            Self::Tail(transmitter) => transmitter.waiting_packets(),
+            Self::Managed(managed) => managed.queue.packets(),
+        }
+    }
+
+    fn busy(&self, now: Instant) -> Duration {
+        match self {
+            Self::Tail(transmitter) => transmitter.busy(now),
+            Self::Managed(managed) => managed.busy(now),
+        }
+    }
+}
+
+/// What is decided about a packet before it is queued, by its index alone or by a rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    /// Position among the packets offered.
+    pub(crate) index: u64,
+    lost: bool,
+    faults: Faults,
+}
+
+#[cfg(test)]
+impl Ticket {
+    /// A packet that nothing happens to.
+    pub(crate) fn plain(index: u64) -> Self {
+        Self {
+            index,
+            lost: false,
+            faults: Faults::default(),
+        }
+    }
+}
+
+/// What became of a packet that was offered.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) record: PacketRecord,
+    /// To be handed to [`DirectionState::enqueue`] when the outcome is `Queued`.
+    pub(crate) ticket: Ticket,
+}
+
+/// A packet that left a managed queue, or was dropped there.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) record: PacketRecord,
+    pub(crate) datagram: Datagram,
+}
+
 /// What the rules and the script want for a packet.
-#[derive(Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     drop: bool,
     corrupt: bool,
@@ -65,17 +142,28 @@ impl DirectionState {
         config: DirectionConfig,
         round_trip: Duration,
     ) -> Self {
+        let draws = Draws::new(seed, link.0 as u64, direction as u64);
         let limit = Limit::new(config.queue, config.rate, round_trip);
         let mark_above = config
             .ecn_threshold
             .map(|t| Limit::new(t, config.rate, round_trip));
+        let server = Server::new(&config);
+        let queue = match ManagedQueue::new(config.aqm, limit, config.mtu, draws) {
+            None => Queue::Tail(Transmitter::new(server, limit)),
+            Some(queue) => Queue::Managed(Box::new(Managed::new(
+                queue,
+                server,
+                Instant::ZERO,
+                Duration::ZERO,
+            ))),
+        };
         Self {
             link,
             direction,
-            draws: Draws::new(seed, link.0 as u64, direction as u64),
+            draws,
             loss: LossProcess::for_loss(&config.loss),
             corruption: LossProcess::for_corruption(&config.corruption),
-            transmitter: Transmitter::new(config.rate, limit),
+            queue,
             mark_above,
             config,
             rules: Vec::new(),
@@ -83,6 +171,7 @@ impl DirectionState {
             next_index: 0,
             last_arrival: Instant::ZERO,
             stats: DirectionStats::default(),
+            settled: VecDeque::new(),
         }
     }
 
@@ -90,11 +179,16 @@ impl DirectionState {
         &self.config
     }
 
-    /// Changes what later packets meet. Indices, statistics and waiting packets stay; a loss
-    /// process goes on if its model is the same.
-    pub(crate) fn reconfigure(&mut self, config: DirectionConfig, round_trip: Duration) {
+    /// Changes what later packets meet. Indices and statistics stay; packets that wait stay, in
+    /// their order, but those in a managed queue meet the new configuration when they leave. A
+    /// loss process goes on if its model is the same. The world has to serve the queue afterwards.
+    pub(crate) fn reconfigure(
+        &mut self,
+        now: Instant,
+        config: DirectionConfig,
+        round_trip: Duration,
+    ) {
         let limit = Limit::new(config.queue, config.rate, round_trip);
-        self.transmitter.reconfigure(config.rate, limit);
         self.mark_above = config
             .ecn_threshold
             .map(|t| Limit::new(t, config.rate, round_trip));
@@ -104,7 +198,53 @@ impl DirectionState {
         if config.corruption != self.config.corruption {
             self.corruption = LossProcess::for_corruption(&config.corruption);
         }
+        let server = Server::new(&config);
+        let same_aqm = config.aqm == self.config.aqm;
         self.config = config;
+        match &mut self.queue {
+            Queue::Tail(transmitter) if same_aqm => transmitter.reconfigure(server, limit),
+            Queue::Managed(managed) if same_aqm => {
+                managed.queue.set_limit(limit, self.config.aqm);
+                managed.server = server;
+            }
+            _ => self.replace_queue(now, server, limit),
+        }
+    }
+
+    /// Takes another queue discipline; what waits moves over.
+    fn replace_queue(&mut self, now: Instant, server: Server, limit: Limit) {
+        let (free_at, waiting) = match &mut self.queue {
+            Queue::Tail(transmitter) => (transmitter.free_at(), Vec::new()),
+            Queue::Managed(managed) => (managed.free_at(), managed.queue.drain()),
+        };
+        let ahead = free_at.saturating_since(now);
+        let busy = self.queue.busy(now) + ahead;
+        let queue = ManagedQueue::new(self.config.aqm, limit, self.config.mtu, self.draws);
+        let mut victims = Victims::new();
+        match queue {
+            Some(mut queue) => {
+                for packet in waiting {
+                    queue.push(packet, false, &mut victims);
+                }
+                let managed = Managed::new(queue, server, free_at, busy);
+                self.queue = Queue::Managed(Box::new(managed));
+            }
+            None => {
+                let mut transmitter = Transmitter::new(server, limit).resume(free_at, busy);
+                let departures: Vec<(Waiting, Instant)> = waiting
+                    .into_iter()
+                    .map(|packet| {
+                        let departure = transmitter.push_anyway(now, packet.ip_bytes);
+                        (packet, departure)
+                    })
+                    .collect();
+                self.queue = Queue::Tail(transmitter);
+                for (packet, departure) in departures {
+                    self.depart(now, packet, departure);
+                }
+            }
+        }
+        self.settle(now, victims);
     }
 
     pub(crate) fn set_up(&mut self, up: bool) {
@@ -123,7 +263,7 @@ impl DirectionState {
 
     pub(crate) fn stats(&self, now: Instant) -> DirectionStats {
         DirectionStats {
-            busy: self.transmitter.busy(now),
+            busy: self.queue.busy(now),
             ..self.stats
         }
     }
@@ -133,8 +273,9 @@ impl DirectionState {
         self.stats.delivered_bytes += u64::from(ip_bytes);
     }
 
-    /// Decides everything that happens to a packet, and changes its bytes accordingly.
-    pub(crate) fn offer(&mut self, now: Instant, datagram: &mut Datagram) -> PacketRecord {
+    /// Decides everything that happens to a packet, and changes its bytes accordingly; for a
+    /// managed queue all but whether it leaves it, and when.
+    pub(crate) fn offer(&mut self, now: Instant, datagram: &mut Datagram) -> Offer {
         let index = self.next_index;
         self.next_index += 1;
         self.stats.sent_packets += 1;
@@ -145,39 +286,135 @@ impl DirectionState {
         let corrupted = self.corruption.picks(&self.draws, index);
         let mut faults = self.ask_rules(now, index, datagram);
         faults.corrupt |= corrupted;
-
-        let queue_bytes = self.transmitter.waiting_bytes(now);
-        let outcome = match self.send(now, index, datagram, &faults, lost) {
-            Ok(arrival) => {
-                if faults.corrupt {
-                    faults.replaced |= self.corrupt(index, &mut datagram.payload);
-                }
-                let p = self.config.duplication;
-                if self.draws.chance(Purpose::Duplicate, index, p) {
-                    faults.copies = faults.copies.saturating_add(1);
-                }
-                self.stats.corrupted += u64::from(faults.replaced);
-                self.stats.duplicated += u64::from(faults.copies);
-                Outcome::Arrives(arrival)
-            }
-            Err(cause) => {
-                self.stats.dropped.count(cause);
-                Outcome::Dropped(cause)
-            }
+        let mut ticket = Ticket {
+            index,
+            lost,
+            faults,
         };
+
+        let queue_bytes = self.queue.waiting_bytes(now);
+        let outcome = match self.admit(now, datagram, &ticket.faults) {
+            Ok(None) => Outcome::Queued,
+            Ok(Some(departure)) => self.wire(departure, &mut ticket, datagram),
+            Err(cause) => Outcome::Dropped(cause),
+        };
+        if let Outcome::Dropped(cause) = outcome {
+            self.stats.dropped.count(cause);
+        }
+        let record = self.record(now, Stage::Offered, &ticket, datagram, queue_bytes, outcome);
+        Offer { record, ticket }
+    }
+
+    /// Puts a packet into the managed queue that [`DirectionState::offer`] let in. To be served
+    /// afterwards.
+    pub(crate) fn enqueue(&mut self, now: Instant, ticket: Ticket, datagram: Datagram) {
+        let Queue::Managed(managed) = &mut self.queue else {
+            return;
+        };
+        let packet = Waiting {
+            ip_bytes: datagram.ip_bytes(),
+            datagram,
+            ticket,
+            since: now,
+            marked: false,
+        };
+        let idle = managed.idle(now);
+        let mut victims = Victims::new();
+        managed.queue.push(packet, idle, &mut victims);
+        if !idle {
+            self.note_queue(now);
+        }
+        self.settle(now, victims);
+    }
+
+    /// Sends what a managed queue can send now; returns when to come back, if that is not known
+    /// already. What was decided is fetched with [`DirectionState::take_settled`].
+    pub(crate) fn serve(&mut self, now: Instant) -> Option<Instant> {
+        loop {
+            let Queue::Managed(managed) = &mut self.queue else {
+                return None;
+            };
+            let mut victims = Victims::new();
+            let next = managed.next(now, &mut victims);
+            self.settle(now, victims);
+            match next {
+                Next::Departs(packet, departure) => self.depart(now, packet, departure),
+                Next::Later(at) => return at,
+            }
+        }
+    }
+
+    pub(crate) fn take_settled(&mut self) -> Option<Settled> {
+        self.settled.pop_front()
+    }
+
+    fn record(
+        &self,
+        now: Instant,
+        stage: Stage,
+        ticket: &Ticket,
+        datagram: &Datagram,
+        queue_bytes: u64,
+        outcome: Outcome,
+    ) -> PacketRecord {
         let arrives = matches!(outcome, Outcome::Arrives(_));
         PacketRecord {
             time: now,
             link: self.link,
             direction: self.direction,
-            index,
+            stage,
+            index: ticket.index,
             ip_bytes: datagram.ip_bytes(),
             queue_bytes,
             ecn: datagram.ecn,
-            corrupted: arrives && faults.replaced,
-            copies: if arrives { faults.copies } else { 0 },
+            corrupted: arrives && ticket.faults.replaced,
+            copies: if arrives { ticket.faults.copies } else { 0 },
             outcome,
         }
+    }
+
+    /// Packets that a managed queue gave up.
+    fn settle(&mut self, now: Instant, victims: Victims) {
+        for (packet, reason) in victims {
+            let cause = match reason {
+                Reason::Full => DropCause::Queue,
+                Reason::Managed => DropCause::Aqm,
+            };
+            self.left_queue(now, packet, Outcome::Dropped(cause));
+        }
+    }
+
+    /// A packet leaves a managed queue for the wire.
+    fn depart(&mut self, now: Instant, mut packet: Waiting, departure: Instant) {
+        self.stats.ce_marked += u64::from(packet.marked);
+        let outcome = self.wire(departure, &mut packet.ticket, &mut packet.datagram);
+        self.left_queue(now, packet, outcome);
+    }
+
+    fn left_queue(&mut self, now: Instant, packet: Waiting, outcome: Outcome) {
+        if let Outcome::Dropped(cause) = outcome {
+            self.stats.dropped.count(cause);
+        }
+        let Waiting {
+            ticket, datagram, ..
+        } = packet;
+        let queue_bytes = self.queue.waiting_bytes(now);
+        let record = self.record(
+            now,
+            Stage::Dequeued,
+            &ticket,
+            &datagram,
+            queue_bytes,
+            outcome,
+        );
+        self.settled.push_back(Settled { record, datagram });
+    }
+
+    fn note_queue(&mut self, now: Instant) {
+        let waiting = self.queue.waiting_bytes(now);
+        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(waiting);
+        let waiting = self.queue.waiting_packets();
+        self.stats.queue_max_packets = self.stats.queue_max_packets.max(waiting);
     }
 
     fn ask_rules(&mut self, now: Instant, index: u64, datagram: &mut Datagram) -> Faults {
@@ -226,15 +463,13 @@ impl DirectionState {
         faults
     }
 
-    /// Queue, transmitter and wire: when the packet arrives, or why it does not.
-    fn send(
+    /// The way into the queue: the departure if it is known already, or why there is none.
+    fn admit(
         &mut self,
         now: Instant,
-        index: u64,
         datagram: &mut Datagram,
         faults: &Faults,
-        lost: bool,
-    ) -> Result<Instant, DropCause> {
+    ) -> Result<Option<Instant>, DropCause> {
         let ip_bytes = datagram.ip_bytes();
         if faults.drop {
             return Err(DropCause::Rule);
@@ -245,32 +480,54 @@ impl DirectionState {
         if ip_bytes > u32::from(self.config.mtu) {
             return Err(DropCause::Mtu);
         }
-        let mark = self
-            .mark_above
-            .as_ref()
-            .is_some_and(|t| self.transmitter.above(t));
-        let departure = self
-            .transmitter
-            .push(now, ip_bytes, &self.config.outages)
-            .ok_or(DropCause::Queue)?;
-        let waiting = self.transmitter.waiting_bytes(now);
-        self.stats.queue_max_bytes = self.stats.queue_max_bytes.max(waiting);
-        let waiting = self.transmitter.waiting_packets();
-        self.stats.queue_max_packets = self.stats.queue_max_packets.max(waiting);
+        let above = |t: &Limit, queue: &mut Queue| {
+            queue.waiting_bytes(now) > t.bytes || queue.waiting_packets() > t.packets
+        };
+        let mark = match &self.mark_above {
+            Some(threshold) => above(threshold, &mut self.queue),
+            None => false,
+        };
+        let departure = match &mut self.queue {
+            Queue::Tail(transmitter) => {
+                let departure = transmitter.push(now, ip_bytes).ok_or(DropCause::Queue)?;
+                self.note_queue(now);
+                Some(departure)
+            }
+            Queue::Managed(_) => None,
+        };
         if mark && matches!(datagram.ecn, Ecn::Ect0 | Ecn::Ect1) {
             datagram.ecn = Ecn::Ce;
             self.stats.ce_marked += 1;
         }
-        let swallowed = |o: &super::config::Outage| {
-            o.mode == OutageMode::Drop && o.covering(departure).is_some()
-        };
+        Ok(departure)
+    }
+
+    /// What happens to a packet whose last byte leaves at `departure`.
+    fn wire(
+        &mut self,
+        departure: Instant,
+        ticket: &mut Ticket,
+        datagram: &mut Datagram,
+    ) -> Outcome {
+        let swallowed = |o: &Outage| o.mode == OutageMode::Drop && o.covering(departure).is_some();
         if self.config.outages.iter().any(swallowed) {
-            return Err(DropCause::Outage);
+            return Outcome::Dropped(DropCause::Outage);
         }
-        if lost {
-            return Err(DropCause::Loss);
+        if ticket.lost {
+            return Outcome::Dropped(DropCause::Loss);
         }
-        Ok(self.arrival(departure, index, faults.held))
+        let (index, faults) = (ticket.index, &mut ticket.faults);
+        let arrival = self.arrival(departure, index, faults.held);
+        if faults.corrupt {
+            faults.replaced |= self.corrupt(index, &mut datagram.payload);
+        }
+        let p = self.config.duplication;
+        if self.draws.chance(Purpose::Duplicate, index, p) {
+            faults.copies = faults.copies.saturating_add(1);
+        }
+        self.stats.corrupted += u64::from(faults.replaced);
+        self.stats.duplicated += u64::from(faults.copies);
+        Outcome::Arrives(arrival)
     }
 
     fn arrival(&mut self, departure: Instant, index: u64, held: Option<Duration>) -> Instant {

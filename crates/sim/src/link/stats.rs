@@ -16,6 +16,8 @@ pub enum DropCause {
     Outage = 4,
     /// A scripted index or a rule.
     Rule = 5,
+    /// The queue's management (CoDel) picked it.
+    Aqm = 6,
 }
 
 /// Packets dropped, by cause.
@@ -31,12 +33,14 @@ pub struct Drops {
     pub outage: u64,
     /// A scripted index or a rule.
     pub rule: u64,
+    /// The queue's management (CoDel) picked it.
+    pub aqm: u64,
 }
 
 impl Drops {
     /// All causes together.
     pub const fn total(&self) -> u64 {
-        self.queue + self.loss + self.mtu + self.outage + self.rule
+        self.queue + self.loss + self.mtu + self.outage + self.rule + self.aqm
     }
 
     pub(crate) fn count(&mut self, cause: DropCause) {
@@ -46,6 +50,7 @@ impl Drops {
             DropCause::Mtu => self.mtu += 1,
             DropCause::Outage => self.outage += 1,
             DropCause::Rule => self.rule += 1,
+            DropCause::Aqm => self.aqm += 1,
         }
     }
 }

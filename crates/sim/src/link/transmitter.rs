@@ -1,45 +1,13 @@
-//! The queue and the transmitter of a direction: when a packet starts and ends being sent.
+//! The drop-tail queue before a transmitter.
 //!
-//! Departures are computed on arrival (first in, first out, one speed), so that a packet costs
-//! one event on its whole way. A rate that varies with time would live here.
+//! Departures are computed on arrival (first in, first out), so that a packet costs one event on
+//! its whole way. Queues that decide when a packet leaves are in `managed.rs`.
 
 use std::{collections::VecDeque, time::Duration};
 
-use tautline_transport::{time::Instant, units::Rate};
+use tautline_transport::time::Instant;
 
-use super::config::{Outage, OutageMode, QueueSize};
-
-/// A queue size in effect.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    bytes: u64,
-    packets: u64,
-}
-
-impl Limit {
-    /// `round_trip` turns a bandwidth-delay product into bytes.
-    pub(crate) fn new(size: QueueSize, rate: Option<Rate>, round_trip: Duration) -> Self {
-        let unlimited = Self {
-            bytes: u64::MAX,
-            packets: u64::MAX,
-        };
-        match (size, rate) {
-            (QueueSize::Unlimited, _) | (QueueSize::Bdp(_), None) => unlimited,
-            (QueueSize::Bytes(bytes), _) => Self { bytes, ..unlimited },
-            (QueueSize::Packets(packets), _) => Self {
-                packets,
-                ..unlimited
-            },
-            (QueueSize::Bdp(factor), Some(rate)) => {
-                let bytes = (rate.bytes_in(round_trip) as f64 * factor) as u64;
-                Self {
-                    bytes: bytes.max(3000),
-                    ..unlimited
-                }
-            }
-        }
-    }
-}
+use super::{queue::Limit, server::Server};
 
 /// One packet's time at the transmitter.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +19,7 @@ struct Service {
 
 #[derive(Debug)]
 pub(crate) struct Transmitter {
-    rate: Option<Rate>,
+    server: Server,
     limit: Limit,
     /// Packets whose service has not started at the last look.
     waiting: VecDeque<Service>,
@@ -59,31 +27,39 @@ pub(crate) struct Transmitter {
     /// The packet whose service started last.
     current: Option<Service>,
     free_at: Instant,
-    /// Bytes x 1e9 that the last whole nanosecond of the busy period still has room for.
-    remainder: u64,
     /// Time of all services, also those still to come.
     committed: Duration,
 }
 
 impl Transmitter {
-    pub(crate) fn new(rate: Option<Rate>, limit: Limit) -> Self {
+    pub(crate) fn new(server: Server, limit: Limit) -> Self {
         Self {
-            rate,
+            server,
             limit,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             current: None,
             free_at: Instant::ZERO,
-            remainder: 0,
             committed: Duration::ZERO,
         }
     }
 
+    /// Goes on where another queue stopped: not free before `free_at`, `busy` time spent.
+    pub(crate) fn resume(mut self, free_at: Instant, busy: Duration) -> Self {
+        self.free_at = free_at;
+        self.committed = busy;
+        self
+    }
+
     /// Applies to packets from now on; those waiting keep their times.
-    pub(crate) fn reconfigure(&mut self, rate: Option<Rate>, limit: Limit) {
-        self.rate = rate;
+    pub(crate) fn reconfigure(&mut self, server: Server, limit: Limit) {
+        self.server = server;
         self.limit = limit;
-        self.remainder = 0;
+    }
+
+    /// When everything that waits will have been sent.
+    pub(crate) fn free_at(&self) -> Instant {
+        self.free_at
     }
 
     /// IP bytes waiting at `now`, the packet being sent not counted.
@@ -96,45 +72,42 @@ impl Transmitter {
         self.waiting.len() as u64
     }
 
-    /// Whether more than `threshold` waits (after `waiting_bytes`, which brings it up to date).
-    pub(crate) fn above(&self, threshold: &Limit) -> bool {
-        self.waiting_bytes > threshold.bytes || self.waiting_packets() > threshold.packets
-    }
-
     /// Queues a packet and tells when its last byte leaves; `None` when the queue is full.
-    pub(crate) fn push(
-        &mut self,
-        now: Instant,
-        ip_bytes: u32,
-        outages: &[Outage],
-    ) -> Option<Instant> {
+    pub(crate) fn push(&mut self, now: Instant, ip_bytes: u32) -> Option<Instant> {
         self.advance(now);
-        let idle = self.free_at <= now;
-        let start = past_holds(self.free_at.max(now), outages);
+        let start = self.server.next_start(self.free_at.max(now));
         if start > now
             && (self.waiting_bytes + u64::from(ip_bytes) > self.limit.bytes
                 || self.waiting_packets() >= self.limit.packets)
         {
             return None;
         }
-        if idle || start > self.free_at {
-            self.remainder = 0;
-        }
-        let time = self.service_time(ip_bytes);
+        Some(self.commit(now, start, ip_bytes))
+    }
+
+    /// [`Transmitter::push`] whatever the limit.
+    pub(crate) fn push_anyway(&mut self, now: Instant, ip_bytes: u32) -> Instant {
+        let start = self.server.next_start(self.free_at.max(now));
+        self.commit(now, start, ip_bytes)
+    }
+
+    fn commit(&mut self, now: Instant, start: Instant, ip_bytes: u32) -> Instant {
+        let follows = self.free_at > now && start == self.free_at;
+        let finish = self.server.serve(start, ip_bytes, follows);
         let service = Service {
             start,
-            finish: start + time,
+            finish,
             ip_bytes,
         };
-        self.free_at = service.finish;
-        self.committed += time;
+        self.free_at = finish;
+        self.committed += finish.saturating_since(start);
         if start > now {
             self.waiting.push_back(service);
             self.waiting_bytes += u64::from(ip_bytes);
         } else {
             self.current = Some(service);
         }
-        Some(service.finish)
+        finish
     }
 
     /// Time spent sending until `now`.
@@ -151,34 +124,4 @@ impl Transmitter {
             self.waiting.pop_front();
         }
     }
-
-    /// Whole nanoseconds, rounded up over a busy period as a whole, so that the rate is never
-    /// exceeded and never lost to rounding.
-    fn service_time(&mut self, ip_bytes: u32) -> Duration {
-        let Some(rate) = self.rate.map(Rate::bytes_per_second).filter(|r| *r > 0) else {
-            return Duration::ZERO;
-        };
-        let due = u64::from(ip_bytes) * 1_000_000_000;
-        if due <= self.remainder {
-            self.remainder -= due;
-            return Duration::ZERO;
-        }
-        let due = due - self.remainder;
-        let nanos = due.div_ceil(rate);
-        self.remainder = nanos * rate - due;
-        Duration::from_nanos(nanos)
-    }
-}
-
-/// The first moment from `start` on at which no outage stops the transmitter.
-fn past_holds(mut start: Instant, outages: &[Outage]) -> Instant {
-    // Outages that together cover all time would never end: give up after a few rounds.
-    for _ in 0..64 {
-        let hold = |o: &Outage| o.covering(start).filter(|_| o.mode == OutageMode::Hold);
-        match outages.iter().find_map(hold) {
-            Some(end) => start = end,
-            None => break,
-        }
-    }
-    start
 }

@@ -7,6 +7,8 @@ use std::{
 
 use tautline_transport::time::Instant;
 
+use super::Direction;
+
 /// Something that will happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
@@ -18,6 +20,8 @@ pub(super) enum Event {
     Wake(u32),
     /// The action in this slot.
     Action(u32),
+    /// A managed queue may send: link and direction.
+    Dequeue(u32, Direction),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,8 +54,10 @@ impl World {
             .config()
             .delay;
         let round_trip = config.delay.saturating_add(other);
+        let now = self.now;
         self.direction_mut(link, direction)
-            .reconfigure(config, round_trip);
+            .reconfigure(now, config, round_trip);
+        self.serve(link, direction);
         Ok(())
     }
 

@@ -195,7 +195,8 @@ impl World {
         Ok(id)
     }
 
-    /// Keeps a record of every packet offered to a link, up to `max_records` (56 bytes each).
+    /// Keeps a record of every packet offered to a link, up to `max_records` (64 bytes each); two where a
+    /// queue is managed.
     pub fn enable_log(&mut self, max_records: usize) {
         self.log = Some(PacketLog::new(max_records));
     }

@@ -7,8 +7,12 @@ use std::{
 
 use tautline_transport::time::Instant;
 
-use super::{Direction, HostId, Travelling, World, event::Event};
-use crate::{Datagram, log::Outcome};
+use super::{Direction, HostId, LinkId, Travelling, World, event::Event};
+use crate::{
+    Datagram,
+    link::{Offer, Settled},
+    log::{Outcome, PacketRecord},
+};
 
 /// Timeouts that one host may have at one instant before it counts as stuck.
 const MAX_TIMEOUTS_PER_INSTANT: u32 = 10_000;
@@ -67,6 +71,7 @@ impl World {
                     action(self);
                 }
             }
+            Event::Dequeue(link, direction) => self.serve(LinkId(link as usize), direction),
         }
         true
     }
@@ -202,38 +207,73 @@ impl World {
             self.stats.unroutable += 1;
             return;
         };
+        let now = self.now;
         let Some(link) = self.topology.links.get_mut(route.link.0) else {
             return;
         };
-        let far = match route.direction {
-            Direction::Forward => link.ends[1],
-            Direction::Backward => link.ends[0],
-        };
-        let record = link.directions[route.direction as usize].offer(self.now, &mut datagram);
-        if let Some(log) = &mut self.log {
-            log.push(record);
-        }
-        if let Some(hash) = &mut self.hash {
-            hash.packet(&record, &datagram);
-        }
-        let Outcome::Arrives(at) = record.outcome else {
+        let Some(direction) = link.directions.get_mut(route.direction as usize) else {
             return;
         };
-        let by = Some((route.link, route.direction));
+        let Offer { record, ticket } = direction.offer(now, &mut datagram);
+        self.note(&record, &datagram);
+        match record.outcome {
+            Outcome::Arrives(at) => self.launch(record, datagram, at),
+            Outcome::Dropped(_) => {}
+            Outcome::Queued => {
+                self.direction_mut(route.link, route.direction)
+                    .enqueue(now, ticket, datagram);
+                self.serve(route.link, route.direction);
+            }
+        }
+    }
+
+    /// Lets a managed queue send what it can, and comes back when it can send more.
+    pub(super) fn serve(&mut self, link: LinkId, direction: Direction) {
+        let now = self.now;
+        let again = self.direction_mut(link, direction).serve(now);
+        while let Some(settled) = self.direction_mut(link, direction).take_settled() {
+            let Settled { record, datagram } = settled;
+            self.note(&record, &datagram);
+            if let Outcome::Arrives(at) = record.outcome {
+                self.launch(record, datagram, at);
+            }
+        }
+        if let Some(at) = again.filter(|at| *at < Instant::FAR_FUTURE) {
+            self.events
+                .push(at, Event::Dequeue(link.0 as u32, direction));
+        }
+    }
+
+    fn note(&mut self, record: &PacketRecord, datagram: &Datagram) {
+        if let Some(log) = &mut self.log {
+            log.push(*record);
+        }
+        if let Some(hash) = &mut self.hash {
+            hash.packet(record, datagram);
+        }
+    }
+
+    /// Onto the wire, with its copies.
+    fn launch(&mut self, record: PacketRecord, datagram: Datagram, at: Instant) {
+        let (link, direction) = (record.link, record.direction);
+        let Some(found) = self.topology.links.get(link.0) else {
+            return;
+        };
+        let to = match direction {
+            Direction::Forward => found.ends[1].host,
+            Direction::Backward => found.ends[0].host,
+        };
+        let by = Some((link, direction));
         for _ in 0..record.copies {
             let copy = Travelling {
                 datagram: datagram.clone(),
-                to: far.host,
+                to,
                 by,
             };
             let slot = self.travelling.insert(copy);
             self.events.push(at, Event::Arrival(slot));
         }
-        let slot = self.travelling.insert(Travelling {
-            datagram,
-            to: far.host,
-            by,
-        });
+        let slot = self.travelling.insert(Travelling { datagram, to, by });
         self.events.push(at, Event::Arrival(slot));
     }
 

@@ -1,5 +1,6 @@
 //! Black-box tests of the simulator: nodes send, links do what their configuration says.
 
+mod aqm;
 mod determinism;
 mod faults;
 mod link;

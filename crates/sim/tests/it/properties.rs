@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_sim::{
-    Direction, DirectionConfig, Jitter, LinkConfig, LossModel, Outage, OutageMode, Outcome,
-    QueueSize, Reordering,
+    Aqm, Direction, DirectionConfig, Jitter, LinkConfig, LossModel, Outage, OutageMode, Outcome,
+    QueueSize, Reordering, Stage,
 };
 use tautline_transport::{time::Instant, units::Rate};
 
@@ -22,6 +22,25 @@ fn queue() -> impl Strategy<Value = QueueSize> {
         (0u64..50_000).prop_map(QueueSize::Bytes),
         (0.1f64..4.0).prop_map(QueueSize::Bdp),
     ]
+}
+
+fn aqm() -> impl Strategy<Value = Aqm> {
+    let fq = (1u32..3000, 1u32..20, 1u64..60, any::<bool>());
+    let fq = (duration(20_000), 1u64..100, fq).prop_map(|(target, interval, fq)| Aqm::FqCodel {
+        target,
+        interval: Duration::from_millis(interval),
+        quantum: fq.0,
+        flows: fq.1,
+        limit: fq.2,
+        ecn: fq.3,
+    });
+    let codel = (duration(20_000), 1u64..100, any::<bool>());
+    let codel = codel.prop_map(|(target, interval, ecn)| Aqm::Codel {
+        target,
+        interval: Duration::from_millis(interval),
+        ecn,
+    });
+    prop_oneof![2 => Just(Aqm::None), 1 => codel, 1 => fq]
 }
 
 fn loss() -> impl Strategy<Value = LossModel> {
@@ -74,6 +93,7 @@ prop_compose! {
         delay in duration(100_000),
         jitter in 0u8..4,
         queue in queue(),
+        aqm in aqm(),
         loss in loss(),
         corruption in loss(),
         reorder in proptest::option::of((0.0..1.0, duration(50_000))),
@@ -91,6 +111,7 @@ prop_compose! {
                 _ => Some(Jitter { correlation: delay, ..Jitter::fifo(delay) }),
             },
             queue,
+            aqm,
             loss,
             corruption,
             reordering: reorder.map(|(probability, extra)| Reordering { probability, extra }),
@@ -144,7 +165,14 @@ proptest! {
                 );
                 prop_assert!(stats.busy <= pair.world.now().since_origin());
                 let records = || pair.world.log().iter().filter(|r| r.direction == direction);
-                prop_assert_eq!(records().count() as u64, stats.sent_packets);
+                let stage = |stage| records().filter(move |r| r.stage == stage);
+                prop_assert_eq!(stage(Stage::Offered).count() as u64, stats.sent_packets);
+                let queued = records().filter(|r| r.outcome == Outcome::Queued).count();
+                let left = stage(Stage::Dequeued).count();
+                prop_assert!(left <= queued);
+                if stop > stop_micros * 1_000 {
+                    prop_assert_eq!(left, queued);
+                }
                 let drops = records().filter(|r| matches!(r.outcome, Outcome::Dropped(_)));
                 prop_assert_eq!(drops.count() as u64, stats.dropped.total());
                 let copies: u64 = records().map(|r| u64::from(r.copies)).sum();
@@ -182,10 +210,12 @@ proptest! {
         seed in any::<u64>(),
         rate in 1_000u64..10_000_000,
         queue in queue(),
+        aqm in aqm(),
         plan in traffic(),
     ) {
         let rate = Rate::from_bytes_per_second(rate);
-        let forward = DirectionConfig { rate: Some(rate), queue, ..DirectionConfig::default() };
+        let forward =
+            DirectionConfig { rate: Some(rate), queue, aqm, ..DirectionConfig::default() };
         let mut pair = Pair::new(seed, forward, plan);
         let received = pair.run();
         for first in 0..received.len() {
@@ -206,12 +236,13 @@ proptest! {
         limit in 0u64..40_000,
         packets in 0u64..40,
         in_packets in any::<bool>(),
+        aqm in aqm(),
         plan in traffic(),
     ) {
         let queue =
             if in_packets { QueueSize::Packets(packets) } else { QueueSize::Bytes(limit) };
         let rate = Some(Rate::from_bytes_per_second(100_000));
-        let mut pair = Pair::new(1, DirectionConfig { rate, queue, ..Default::default() }, plan);
+        let mut pair = Pair::new(1, DirectionConfig { rate, queue, aqm, ..Default::default() }, plan);
         pair.run();
         let stats = pair.stats();
         let held = if in_packets { stats.queue_max_packets } else { stats.queue_max_bytes };
