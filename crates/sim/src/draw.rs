@@ -16,6 +16,13 @@ pub(crate) enum Purpose {
     Duplicate = 8,
     NatPort = 9,
     FlowHash = 10,
+    Span = 11,
+    HandoverDelay = 12,
+    HandoverLoss = 13,
+    RateWander = 14,
+    CodingState = 15,
+    CodingLoss = 16,
+    GapLoss = 17,
 }
 
 /// The decisions of one direction of one link.
@@ -29,6 +36,13 @@ impl Draws {
     pub(crate) fn new(seed: u64, link: u64, stream: u64) -> Self {
         Self {
             key: mix(mix(mix(seed).wrapping_add(link)).wrapping_add(stream)),
+        }
+    }
+
+    /// Decisions of their own for part `number` of this direction.
+    pub(crate) fn part(&self, number: u64) -> Self {
+        Self {
+            key: mix(mix(self.key ^ GOLDEN).wrapping_add(number)),
         }
     }
 
@@ -59,6 +73,24 @@ pub(crate) const fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// The natural logarithm of a number in `0.0..=1.0`; the same to the last bit on every platform,
+/// which the library's is not. Off by less than 1e-12; -745 at zero.
+pub(crate) fn ln(x: f64) -> f64 {
+    if x < f64::MIN_POSITIVE {
+        return -745.0;
+    }
+    let bits = x.to_bits();
+    let exponent = ((bits >> 52) & 0x7ff) as f64 - 1023.0;
+    // The mantissa in 1..2, then a series in (m - 1) / (m + 1), at most a third.
+    let m = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));
+    let z = (m - 1.0) / (m + 1.0);
+    let mut sum = 0.0;
+    for k in (0..15).rev() {
+        sum = sum * z * z + 1.0 / f64::from(2 * k + 1);
+    }
+    2.0 * z * sum + exponent * std::f64::consts::LN_2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +108,15 @@ mod tests {
             assert_ne!(base, other);
         }
         assert_eq!(base, Draws::new(1, 2, 0).bits(Purpose::Loss, 7));
+    }
+
+    #[test]
+    fn logarithms_are_close() {
+        for i in 1..=10_000 {
+            let x = f64::from(i) / 1e4;
+            assert!((ln(x) - x.ln()).abs() < 1e-12, "{x}");
+        }
+        assert_eq!(ln(0.0), -745.0);
     }
 
     #[test]

@@ -78,8 +78,10 @@ pub mod tls;
 mod world;
 
 pub use link::{
-    Aqm, ConfigError, DirectionConfig, DirectionStats, DropCause, Drops, Jitter, JitterOrder,
-    LinkConfig, LossModel, Outage, OutageMode, QueueSize, Reordering,
+    AdaptiveCoding, Aqm, CodingState, ConfigError, DirectionConfig, DirectionStats, DropCause,
+    Drops, Gaps, Grants, Handover, Jitter, JitterOrder, LinkConfig, LossModel, MAX_TRACE_BYTES,
+    Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps, RateWander, Reordering,
+    Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
 };
 pub use log::{Outcome, PacketRecord, Stage};
 pub use node::{Datagram, Node, ip_overhead};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tautline_transport::units::Rate;
 
-use crate::{DirectionConfig, Jitter, LinkConfig, LossModel};
+use crate::{AdaptiveCoding, CodingState, DirectionConfig, Grants, Jitter, LinkConfig, LossModel};
 
 /// The names that [`by_name`] knows.
 pub const fn names() -> &'static [&'static str] {
@@ -24,6 +24,7 @@ pub const fn names() -> &'static [&'static str] {
         "geo-25-3",
         "geo-75-3",
         "geo-100-3",
+        "geo-dvb",
         "interop",
     ]
 }
@@ -42,6 +43,7 @@ pub const fn names() -> &'static [&'static str] {
 /// | `mss` | 1.89 Mb/s | 380 ms | 6 % |
 /// | `terrestrial` | 20 Mb/s | 50 ms | |
 /// | `geo-25-3`, `geo-75-3`, `geo-100-3` | 25, 75, 100 down, 3 up | 300 ms | |
+/// | `geo-dvb` | 25 down, 3 up | 300 ms | see [`geo_dvb`] |
 /// | `interop` | 10 Mb/s | 15 ms | queue of 25 packets; see [`crate::interop`] |
 pub fn by_name(name: &str) -> Option<LinkConfig> {
     Some(match name {
@@ -74,6 +76,7 @@ pub fn by_name(name: &str) -> Option<LinkConfig> {
         "geo-25-3" => asymmetric(25_000),
         "geo-75-3" => asymmetric(75_000),
         "geo-100-3" => asymmetric(100_000),
+        "geo-dvb" => geo_dvb(),
         "interop" => crate::interop::link(),
         _ => return None,
     })
@@ -91,6 +94,48 @@ fn asymmetric(down_kilobits_per_second: u64) -> LinkConfig {
     LinkConfig {
         forward: wire(3_000, 300_000),
         backward: wire(down_kilobits_per_second, 300_000),
+    }
+}
+
+/// A geostationary link with adaptive coding down (DVB-S2) and slots on demand up (DVB-RCS).
+///
+/// Down: 25 Mb/s in the fastest of four states of modulation and code, whose rates are to each
+/// other as the spectral efficiencies of EN 302 307 (QPSK 3/4, 8PSK 2/3, 8PSK 5/6, 16APSK 3/4:
+/// 1.487, 1.980, 2.479, 2.967 bits per symbol), each quasi error free (one packet in ten million).
+/// The channel drifts over tens of seconds; the modem follows a second later, and while it is too
+/// fast a tenth of the packets are lost. Up: 3 Mb/s in frames of 26.5 ms; after half a second of
+/// idleness 1500 bytes go in the next frame, the rest waits 560 ms for its request to be granted.
+/// 300 ms each way, queues of one bandwidth-delay product (of the mean rate), drop-tail.
+///
+/// The rates, the lag and its loss are plausible values and not measurements of a network. What is
+/// not modelled stands at [`AdaptiveCoding`] and [`Grants`].
+pub fn geo_dvb() -> LinkConfig {
+    let state = |efficiency: f64| CodingState {
+        factor: efficiency / 2.967,
+        loss: 1e-7,
+    };
+    let coding = AdaptiveCoding {
+        every: Duration::from_secs(1),
+        correlation: Duration::from_secs(30),
+        states: [1.487, 1.980, 2.479, 2.967].map(state).to_vec(),
+        lag: Duration::from_secs(1),
+        lag_loss: 0.1,
+    };
+    let grants = Grants {
+        frame: Duration::from_micros(26_500),
+        request_delay: Duration::from_millis(560),
+        idle_after: Duration::from_millis(500),
+        standing: 1500,
+    };
+    LinkConfig {
+        forward: DirectionConfig {
+            grants: Some(grants),
+            ..wire(3_000, 300_000)
+        },
+        backward: DirectionConfig {
+            coding: Some(coding),
+            ..wire(25_000, 300_000)
+        },
     }
 }
 

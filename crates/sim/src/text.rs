@@ -148,6 +148,19 @@ pub(crate) mod duration_option {
     }
 }
 
+/// `#[serde(with = "rate")]`
+pub(crate) mod rate {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(value: &Rate, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&format_rate(*value))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Rate, D::Error> {
+        parse_rate(&String::deserialize(d)?).map_err(D::Error::custom)
+    }
+}
+
 /// `#[serde(with = "rate_option")]`
 pub(crate) mod rate_option {
     use super::*;

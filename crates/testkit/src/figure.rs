@@ -312,7 +312,7 @@ impl Running {
         Report {
             flows,
             end: self.world.now(),
-            capacity: trial.link.backward.rate,
+            capacity: trial.link.backward.mean_rate(),
             down: self.world.link_stats(self.link, Direction::Backward),
             up: self.world.link_stats(self.link, Direction::Forward),
         }

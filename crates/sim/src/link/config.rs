@@ -3,12 +3,24 @@
 //! Owns: [`LinkConfig`], [`DirectionConfig`] and their parts, defaults and validation.
 //! Does not own: the running link (see `direction.rs`).
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{fs, ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tautline_transport::units::Rate;
 
-use super::{aqm::Aqm, loss::LossModel, outage::Outage, queue::QueueSize};
+use super::{
+    aqm::Aqm,
+    coding::AdaptiveCoding,
+    grants::Grants,
+    handover::Handover,
+    loss::LossModel,
+    outage::Outage,
+    queue::QueueSize,
+    rate::{RateSteps, RateWander},
+    recorded::Pattern,
+    silence::{Gaps, Silences},
+    trace::{MAX_TRACE_BYTES, TraceSource},
+};
 use crate::text;
 
 /// A value that a link cannot have.
@@ -67,6 +79,17 @@ impl LinkConfig {
         self.forward.delay.saturating_add(self.backward.delay)
     }
 
+    /// Reads the files that the configuration names (traces, loss patterns) and puts their text in
+    /// their place; relative paths start at `base`. To be called before the link is used; the
+    /// simulator itself opens no file.
+    ///
+    /// # Errors
+    /// The field and what is wrong with its file; files above 64 MiB are refused.
+    pub fn load(&mut self, base: &Path) -> Result<(), ConfigError> {
+        self.forward.load(base).map_err(|e| e.within("forward"))?;
+        self.backward.load(base).map_err(|e| e.within("backward"))
+    }
+
     /// Whether every value is one a link can have.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.forward.validate().map_err(|e| e.within("forward"))?;
@@ -76,15 +99,36 @@ impl LinkConfig {
 
 /// One direction of a link.
 ///
-/// A packet meets, in this order: scripted faults and rules, MTU, the queue (drop-tail, ECN
-/// marking), the transmitter (`rate`), then on the wire outages, loss, corruption, `delay`,
-/// jitter, reordering and duplication. Packets dropped on the wire have used the transmitter.
+/// A packet meets, in this order: scripted faults and rules, MTU, the queue (drop-tail or `aqm`,
+/// ECN marking), the transmitter (`rate` and what varies it, outages that hold, hand-over gaps,
+/// silences, grants), then on the wire outages, hand-over losses, gaps, loss of coding, loss,
+/// corruption, `delay`, jitter, reordering and duplication. Packets dropped on the wire have used
+/// the transmitter.
+///
+/// At most one of `rate_steps`, `rate_wander`, `trace` and `coding` says how the rate varies. A
+/// queue in bandwidth-delay products counts with [`DirectionConfig::mean_rate`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DirectionConfig {
     /// Speed of the transmitter, counted in IP bytes; `None` is infinitely fast.
     #[serde(with = "text::rate_option", skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// The rate at given times, instead of or after `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_steps: Option<RateSteps>,
+    /// A rate drawn anew again and again, instead of `rate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_wander: Option<RateWander>,
+    /// Recorded opportunities to send, instead of `rate`. A packet waits in the queue until its
+    /// first one; [`super::DirectionStats::busy`] counts only packets that take several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSource>,
+    /// Steps of rate and loss under `rate`, which is that of a modem in its fastest state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coding: Option<AdaptiveCoding>,
+    /// Capacity that has to be asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Grants>,
     /// One-way propagation delay. At most an hour.
     #[serde(with = "text::duration")]
     pub delay: Duration,
@@ -116,6 +160,15 @@ pub struct DirectionConfig {
     /// Times at which nothing passes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
+    /// A grid of hand-overs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
+    /// Random or periodic times at which nothing is sent and nothing lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silences: Option<Silences>,
+    /// Random or periodic times at which packets are lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<Gaps>,
     /// Ranges of packet indices (from 0, counting every packet offered) that are dropped before
     /// the queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -127,6 +180,11 @@ impl Default for DirectionConfig {
     fn default() -> Self {
         Self {
             rate: None,
+            rate_steps: None,
+            rate_wander: None,
+            trace: None,
+            coding: None,
+            grants: None,
             delay: Duration::ZERO,
             jitter: None,
             queue: QueueSize::Unlimited,
@@ -138,6 +196,9 @@ impl Default for DirectionConfig {
             mtu: 1500,
             ecn_threshold: None,
             outages: Vec::new(),
+            handover: None,
+            silences: None,
+            gaps: Vec::new(),
             drop_packets: Vec::new(),
         }
     }
@@ -145,7 +206,7 @@ impl Default for DirectionConfig {
 
 const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// 10 Tb/s: keeps every product of sizes and times far from overflow.
-const MAX_RATE: Rate = Rate::from_bits_per_second(10_000_000_000_000);
+pub(crate) const MAX_RATE: Rate = Rate::from_bits_per_second(10_000_000_000_000);
 
 impl DirectionConfig {
     /// A drop-tail queue of one bandwidth-delay product before a wire without faults.
@@ -166,6 +227,7 @@ impl DirectionConfig {
             let problem = format!("{rate} is not above 0 and at most {MAX_RATE}");
             return Err(ConfigError::new("rate", problem));
         }
+        self.validate_pace()?;
         delay("delay", self.delay)?;
         if let Some(jitter) = &self.jitter {
             delay("jitter.correlation", jitter.correlation)?;
@@ -193,6 +255,18 @@ impl DirectionConfig {
                 .validate()
                 .map_err(|e| e.within(&format!("outages[{i}]")))?;
         }
+        if let Some(handover) = &self.handover {
+            let jitter = self.jitter.map_or(Duration::ZERO, |j| j.spread);
+            let room = self.delay.saturating_sub(jitter);
+            handover.validate(room).map_err(|e| e.within("handover"))?;
+        }
+        if let Some(silences) = &self.silences {
+            silences.validate().map_err(|e| e.within("silences"))?;
+        }
+        for (i, gaps) in self.gaps.iter().enumerate() {
+            let inside = |e: ConfigError| e.within(&format!("gaps[{i}]"));
+            gaps.validate().map_err(inside)?;
+        }
         for (i, range) in self.drop_packets.iter().enumerate() {
             if range.is_empty() {
                 let problem = format!("{}..={} is empty", range.start(), range.end());
@@ -201,6 +275,86 @@ impl DirectionConfig {
         }
         Ok(())
     }
+}
+
+impl DirectionConfig {
+    /// As [`LinkConfig::load`].
+    pub fn load(&mut self, base: &Path) -> Result<(), ConfigError> {
+        if let Some(TraceSource::File(path)) = &self.trace {
+            self.trace = Some(TraceSource::Inline(read("trace", base, path)?));
+        }
+        let models = [
+            ("loss", &mut self.loss),
+            ("corruption", &mut self.corruption),
+        ];
+        for (field, model) in models {
+            if let LossModel::Recorded { pattern, .. } = model
+                && let Pattern::File { file } = pattern
+            {
+                *pattern = Pattern::Inline(read(&format!("{field}.pattern"), base, file)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the rate, its variation and its grants go together.
+    fn validate_pace(&self) -> Result<(), ConfigError> {
+        let varying = [
+            ("rate_steps", self.rate_steps.is_some()),
+            ("rate_wander", self.rate_wander.is_some()),
+            ("trace", self.trace.is_some()),
+            ("coding", self.coding.is_some()),
+        ];
+        let mut varying = varying
+            .iter()
+            .filter(|(_, used)| *used)
+            .map(|(name, _)| *name);
+        let first = varying.next();
+        if let (Some(first), Some(second)) = (first, varying.next()) {
+            let problem = format!("cannot be combined with `{first}`");
+            return Err(ConfigError::new(second, problem));
+        }
+        if let Some(name) = first.filter(|name| ["rate_wander", "trace"].contains(name))
+            && self.rate.is_some()
+        {
+            return Err(ConfigError::new(name, "cannot be combined with `rate`"));
+        }
+        if let Some(steps) = &self.rate_steps {
+            steps
+                .validate(self.rate)
+                .map_err(|e| e.within("rate_steps"))?;
+        }
+        if let Some(wander) = &self.rate_wander {
+            wander.validate().map_err(|e| e.within("rate_wander"))?;
+        }
+        if let Some(trace) = &self.trace {
+            trace.validate()?;
+        }
+        if let Some(coding) = &self.coding {
+            coding.validate().map_err(|e| e.within("coding"))?;
+            match self.rate {
+                None => return Err(ConfigError::new("coding", "needs a `rate`")),
+                Some(value) => super::rate::rate("rate", value)?,
+            }
+        }
+        if let Some(grants) = &self.grants {
+            grants.validate().map_err(|e| e.within("grants"))?;
+        }
+        Ok(())
+    }
+}
+
+fn read(field: &str, base: &Path, path: &Path) -> Result<Arc<str>, ConfigError> {
+    let path = base.join(path);
+    let error = |problem: String| ConfigError::new(field, format!("{}: {problem}", path.display()));
+    let length = fs::metadata(&path).map_err(|e| error(e.to_string()))?.len();
+    if length > MAX_TRACE_BYTES as u64 {
+        return Err(error(format!(
+            "{length} bytes are more than {MAX_TRACE_BYTES}"
+        )));
+    }
+    let text = fs::read_to_string(&path).map_err(|e| error(e.to_string()))?;
+    Ok(text.into())
 }
 
 pub(crate) fn delay(field: &str, value: Duration) -> Result<(), ConfigError> {

@@ -1,7 +1,7 @@
 //! One direction of a link at work.
 //!
-//! Owns: the order in which a packet meets faults, queue, transmitter and wire. Does not own:
-//! events; the world schedules the arrival that [`DirectionState::offer`] computes and, for a
+//! Owns: the order in which a packet meets faults, queue and transmitter. Does not own: the wire
+//! (`wire.rs`); events: the world schedules the arrival that [`DirectionState::offer`] computes and, for a
 //! managed queue, the moments of [`DirectionState::serve`].
 
 use std::{collections::VecDeque, time::Duration};
@@ -10,18 +10,18 @@ use tautline_transport::{time::Instant, units::Ecn};
 
 use super::{
     aqm::{ManagedQueue, Reason, Victims, Waiting},
-    config::{DirectionConfig, Jitter, JitterOrder},
+    config::DirectionConfig,
     loss::LossProcess,
     managed::{Managed, Next},
-    outage::{Outage, OutageMode},
     queue::Limit,
     server::Server,
     stats::{DirectionStats, DropCause},
     transmitter::Transmitter,
+    wire::Wire,
 };
 use crate::{
     Datagram, Direction, LinkId, RuleId,
-    draw::{Draws, Purpose},
+    draw::Draws,
     log::{Outcome, PacketRecord, Stage},
     rule::{PacketView, Rule, Verdict},
 };
@@ -33,12 +33,12 @@ pub(crate) struct DirectionState {
     draws: Draws,
     loss: LossProcess,
     corruption: LossProcess,
+    wire: Wire,
     queue: Queue,
     mark_above: Option<Limit>,
     rules: Vec<(RuleId, Box<dyn Rule>)>,
     up: bool,
     next_index: u64,
-    last_arrival: Instant,
     stats: DirectionStats,
     /// Packets of a managed queue whose fate is decided, for the world to fetch.
     settled: VecDeque<Settled>,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for DirectionState {
 #[derive(Debug)]
 enum Queue {
     /// Drop-tail: departures are known on arrival.
-    Tail(Transmitter),
+    Tail(Box<Transmitter>),
     /// Decides when a packet leaves.
     Managed(Box<Managed>),
 }
@@ -92,8 +92,8 @@ impl Queue {
 pub(crate) struct Ticket {
     /// Position among the packets offered.
     pub(crate) index: u64,
-    lost: bool,
-    faults: Faults,
+    pub(super) lost: bool,
+    pub(super) faults: Faults,
 }
 
 #[cfg(test)]
@@ -125,12 +125,12 @@ pub(crate) struct Settled {
 
 /// What the rules and the script want for a packet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Faults {
-    drop: bool,
-    corrupt: bool,
-    replaced: bool,
-    held: Option<Duration>,
-    copies: u8,
+pub(super) struct Faults {
+    pub(super) drop: bool,
+    pub(super) corrupt: bool,
+    pub(super) replaced: bool,
+    pub(super) held: Option<Duration>,
+    pub(super) copies: u8,
 }
 
 impl DirectionState {
@@ -143,13 +143,13 @@ impl DirectionState {
         round_trip: Duration,
     ) -> Self {
         let draws = Draws::new(seed, link.0 as u64, direction as u64);
-        let limit = Limit::new(config.queue, config.rate, round_trip);
+        let limit = Limit::new(config.queue, config.mean_rate(), round_trip);
         let mark_above = config
             .ecn_threshold
-            .map(|t| Limit::new(t, config.rate, round_trip));
-        let server = Server::new(&config);
+            .map(|t| Limit::new(t, config.mean_rate(), round_trip));
+        let server = Server::new(&config, draws);
         let queue = match ManagedQueue::new(config.aqm, limit, config.mtu, draws) {
-            None => Queue::Tail(Transmitter::new(server, limit)),
+            None => Queue::Tail(Box::new(Transmitter::new(server, limit))),
             Some(queue) => Queue::Managed(Box::new(Managed::new(
                 queue,
                 server,
@@ -163,13 +163,13 @@ impl DirectionState {
             draws,
             loss: LossProcess::for_loss(&config.loss),
             corruption: LossProcess::for_corruption(&config.corruption),
+            wire: Wire::new(&config, draws),
             queue,
             mark_above,
             config,
             rules: Vec::new(),
             up: true,
             next_index: 0,
-            last_arrival: Instant::ZERO,
             stats: DirectionStats::default(),
             settled: VecDeque::new(),
         }
@@ -188,17 +188,20 @@ impl DirectionState {
         config: DirectionConfig,
         round_trip: Duration,
     ) {
-        let limit = Limit::new(config.queue, config.rate, round_trip);
+        let limit = Limit::new(config.queue, config.mean_rate(), round_trip);
         self.mark_above = config
             .ecn_threshold
-            .map(|t| Limit::new(t, config.rate, round_trip));
+            .map(|t| Limit::new(t, config.mean_rate(), round_trip));
         if config.loss != self.config.loss {
             self.loss = LossProcess::for_loss(&config.loss);
         }
         if config.corruption != self.config.corruption {
             self.corruption = LossProcess::for_corruption(&config.corruption);
         }
-        let server = Server::new(&config);
+        if config.gaps != self.config.gaps {
+            self.wire.set_gaps(&config);
+        }
+        let server = Server::new(&config, self.draws);
         let same_aqm = config.aqm == self.config.aqm;
         self.config = config;
         match &mut self.queue {
@@ -238,7 +241,7 @@ impl DirectionState {
                         (packet, departure)
                     })
                     .collect();
-                self.queue = Queue::Tail(transmitter);
+                self.queue = Queue::Tail(Box::new(transmitter));
                 for (packet, departure) in departures {
                     self.depart(now, packet, departure);
                 }
@@ -295,7 +298,7 @@ impl DirectionState {
         let queue_bytes = self.queue.waiting_bytes(now);
         let outcome = match self.admit(now, datagram, &ticket.faults) {
             Ok(None) => Outcome::Queued,
-            Ok(Some(departure)) => self.wire(departure, &mut ticket, datagram),
+            Ok(Some(departure)) => self.cross(departure, &mut ticket, datagram),
             Err(cause) => Outcome::Dropped(cause),
         };
         if let Outcome::Dropped(cause) = outcome {
@@ -348,6 +351,16 @@ impl DirectionState {
         self.settled.pop_front()
     }
 
+    fn cross(
+        &mut self,
+        departure: Instant,
+        ticket: &mut Ticket,
+        datagram: &mut Datagram,
+    ) -> Outcome {
+        self.wire
+            .cross(&self.config, departure, ticket, datagram, &mut self.stats)
+    }
+
     fn record(
         &self,
         now: Instant,
@@ -387,7 +400,7 @@ impl DirectionState {
     /// A packet leaves a managed queue for the wire.
     fn depart(&mut self, now: Instant, mut packet: Waiting, departure: Instant) {
         self.stats.ce_marked += u64::from(packet.marked);
-        let outcome = self.wire(departure, &mut packet.ticket, &mut packet.datagram);
+        let outcome = self.cross(departure, &mut packet.ticket, &mut packet.datagram);
         self.left_queue(now, packet, outcome);
     }
 
@@ -501,90 +514,4 @@ impl DirectionState {
         }
         Ok(departure)
     }
-
-    /// What happens to a packet whose last byte leaves at `departure`.
-    fn wire(
-        &mut self,
-        departure: Instant,
-        ticket: &mut Ticket,
-        datagram: &mut Datagram,
-    ) -> Outcome {
-        let swallowed = |o: &Outage| o.mode == OutageMode::Drop && o.covering(departure).is_some();
-        if self.config.outages.iter().any(swallowed) {
-            return Outcome::Dropped(DropCause::Outage);
-        }
-        if ticket.lost {
-            return Outcome::Dropped(DropCause::Loss);
-        }
-        let (index, faults) = (ticket.index, &mut ticket.faults);
-        let arrival = self.arrival(departure, index, faults.held);
-        if faults.corrupt {
-            faults.replaced |= self.corrupt(index, &mut datagram.payload);
-        }
-        let p = self.config.duplication;
-        if self.draws.chance(Purpose::Duplicate, index, p) {
-            faults.copies = faults.copies.saturating_add(1);
-        }
-        self.stats.corrupted += u64::from(faults.replaced);
-        self.stats.duplicated += u64::from(faults.copies);
-        Outcome::Arrives(arrival)
-    }
-
-    fn arrival(&mut self, departure: Instant, index: u64, held: Option<Duration>) -> Instant {
-        let mut arrival = departure + self.config.delay;
-        let mut keep_order = true;
-        if let Some(jitter) = &self.config.jitter {
-            arrival =
-                departure + jittered(self.config.delay, jitter, &self.draws, departure, index);
-            keep_order = jitter.order == JitterOrder::Fifo;
-        }
-        let picked = self.config.reordering.as_ref().filter(|reordering| {
-            self.draws
-                .chance(Purpose::Reorder, index, reordering.probability)
-        });
-        let extra = held.into_iter().chain(picked.map(|r| r.extra)).max();
-        if let Some(extra) = extra {
-            // Held back: later packets neither wait for it nor does it wait for them.
-            self.stats.held_back += 1;
-            return arrival + extra;
-        }
-        if keep_order {
-            arrival = arrival.max(self.last_arrival);
-            self.last_arrival = arrival;
-        }
-        arrival
-    }
-
-    /// Changes one byte; false when there is none.
-    fn corrupt(&self, index: u64, payload: &mut [u8]) -> bool {
-        let bits = self.draws.bits(Purpose::CorruptByte, index);
-        let at = ((bits >> 32) * payload.len() as u64) >> 32;
-        let Some(byte) = payload.get_mut(at as usize) else {
-            return false;
-        };
-        // 1..=255: a change that changes nothing would not be one.
-        *byte ^= ((bits & 0xffff_ffff) % 255 + 1) as u8;
-        true
-    }
-}
-
-/// The delay of the packet that departs at `departure`.
-fn jittered(
-    delay: Duration,
-    jitter: &Jitter,
-    draws: &Draws,
-    departure: Instant,
-    index: u64,
-) -> Duration {
-    let unit = if jitter.correlation.is_zero() {
-        draws.unit(Purpose::Jitter, index)
-    } else {
-        let period = u64::try_from(jitter.correlation.as_nanos()).unwrap_or(u64::MAX);
-        let (slot, into) = (departure.as_nanos() / period, departure.as_nanos() % period);
-        let from = draws.unit(Purpose::Jitter, slot);
-        let to = draws.unit(Purpose::Jitter, slot + 1);
-        from + (to - from) * (into as f64 / period as f64)
-    };
-    let width = jitter.spread.as_nanos() as f64 * 2.0;
-    delay.saturating_sub(jitter.spread) + Duration::from_nanos((width * unit) as u64)
 }

@@ -5,11 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::config::{ConfigError, probability};
+use super::{
+    config::{ConfigError, probability},
+    recorded::{Pattern, Recording},
+};
 use crate::draw::{Draws, Purpose};
 
 /// A rule by which packets are picked. `i` counts every packet offered to the direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossModel {
     /// None is picked.
@@ -42,6 +45,14 @@ pub enum LossModel {
         /// Share picked in the bad state (`1 - h`).
         loss_bad: f64,
     },
+    /// As in a recording, packet by packet from the first one offered.
+    Recorded {
+        /// The recording, or the file that holds it.
+        pattern: Pattern,
+        /// Whether it begins anew when it has ended; otherwise none is picked any more.
+        #[serde(default)]
+        repeat: bool,
+    },
 }
 
 impl LossModel {
@@ -58,7 +69,8 @@ impl LossModel {
         matches!(self, Self::None)
     }
 
-    /// Share of the packets picked in the long run (an upper bound with `max_burst`).
+    /// Share of the packets picked in the long run (an upper bound with `max_burst`; that of
+    /// the recording).
     pub fn mean_rate(&self) -> f64 {
         match *self {
             Self::None => 0.0,
@@ -72,6 +84,7 @@ impl LossModel {
                 let bad = stationary_bad(p, r);
                 loss_good * (1.0 - bad) + loss_bad * bad
             }
+            Self::Recorded { ref pattern, .. } => pattern.mean_rate(),
         }
     }
 
@@ -120,6 +133,7 @@ impl LossModel {
                 probability("loss_good", loss_good)?;
                 probability("loss_bad", loss_bad)
             }
+            Self::Recorded { ref pattern, .. } => pattern.runs().map(|_| ()),
         }
     }
 }
@@ -151,6 +165,7 @@ enum Kind {
         bad: f64,
         in_bad: Option<bool>,
     },
+    Recorded(Recording),
 }
 
 impl LossProcess {
@@ -179,6 +194,7 @@ impl LossProcess {
                 *run = if picked { *run + 1 } else { 0 };
                 picked
             }
+            Kind::Recorded(recording) => recording.next(),
             Kind::Chain {
                 p,
                 r,
@@ -240,6 +256,10 @@ impl Kind {
                 bad: loss_bad,
                 in_bad: None,
             },
+            LossModel::Recorded {
+                ref pattern,
+                repeat,
+            } => Self::Recorded(Recording::new(pattern, repeat)),
         }
     }
 }
@@ -328,7 +348,7 @@ mod tests {
             loss_good: 0.001,
             loss_bad: 0.6,
         };
-        let picks = run(model, 4_000_000);
+        let picks = run(model.clone(), 4_000_000);
         assert!((rate(&picks) / model.mean_rate() - 1.0).abs() < 0.02);
     }
 

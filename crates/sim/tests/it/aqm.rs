@@ -104,7 +104,7 @@ fn fq_codel_protects_a_thin_flow_beside_a_bulk_flow() {
     let mut plan = overload(Ecn::NotEct);
     plan.extend(steady(50, ms(100), 172).into_iter().map(|mut thin| {
         thin.from = addr("10.0.0.1:2000");
-        thin.at = thin.at + Duration::from_micros(250);
+        thin.at += Duration::from_micros(250);
         thin
     }));
     plan.sort_by_key(|planned| planned.at);

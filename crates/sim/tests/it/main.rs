@@ -7,3 +7,4 @@ mod link;
 mod nodes;
 mod properties;
 mod routing;
+mod varying;

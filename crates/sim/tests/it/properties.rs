@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_sim::{
-    Aqm, Direction, DirectionConfig, Jitter, LinkConfig, LossModel, Outage, OutageMode, Outcome,
-    QueueSize, Reordering, Stage,
+    AdaptiveCoding, Aqm, CodingState, Direction, DirectionConfig, Gaps, Grants, Handover, Jitter,
+    LinkConfig, LossModel, Outage, OutageMode, Outcome, QueueSize, RateStep, RateSteps, RateWander,
+    Reordering, Silences, Spread, Stage, Timing, TraceSource,
 };
 use tautline_transport::{time::Instant, units::Rate};
 
@@ -87,8 +88,102 @@ fn outages() -> impl Strategy<Value = Vec<Outage>> {
     proptest::collection::vec(outage, 0..3)
 }
 
+/// What makes the rate of a direction vary, and what stops its transmitter.
+fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
+    let rate = |n: u64| Rate::from_bytes_per_second(1_000 + (seed >> n) % 1_000_000);
+    let micros = |n: u64| Duration::from_micros(1_000 + (seed >> n) % 50_000);
+    match kind {
+        0 => {
+            let first = RateStep {
+                at: Duration::ZERO,
+                rate: rate(1),
+            };
+            let second = RateStep {
+                at: micros(2),
+                rate: rate(3),
+            };
+            let every = (seed.is_multiple_of(2)).then(|| micros(2) + micros(4));
+            config.rate_steps = Some(RateSteps {
+                steps: vec![first, second],
+                every,
+            });
+        }
+        1 => {
+            config.rate = None;
+            let (low, high) = (rate(1).min(rate(2)), rate(1).max(rate(2)));
+            config.rate_wander = Some(RateWander {
+                low,
+                high,
+                every: micros(3),
+                ripple: 0.5,
+                ripple_every: micros(4),
+            });
+        }
+        2 => {
+            config.rate = None;
+            let lines = (0..5).map(|i| (seed >> i) % 20).scan(0, |at, gap| {
+                *at += gap + 1;
+                Some(format!("{at}\n"))
+            });
+            config.trace = Some(TraceSource::Inline(lines.collect::<String>().into()));
+        }
+        3 => {
+            config.grants = Some(Grants {
+                frame: micros(1),
+                request_delay: micros(2),
+                idle_after: micros(3),
+                standing: (seed % 4000) as u32,
+            });
+        }
+        4 => {
+            let mean = micros(2);
+            config.silences = Some(Silences {
+                interval: micros(1),
+                timing: if seed.is_multiple_of(2) {
+                    Timing::Random
+                } else {
+                    Timing::Periodic
+                },
+                duration: Spread::Exponential { mean },
+            });
+        }
+        5 => {
+            config.handover = Some(Handover {
+                every: Duration::from_millis(100),
+                offset: micros(1),
+                loss_duration: micros(2),
+                gap: micros(3),
+                ..Handover::default()
+            });
+        }
+        6 => {
+            config.gaps = vec![Gaps {
+                interval: micros(1),
+                timing: Timing::Random,
+                duration: Spread::Uniform {
+                    least: Duration::ZERO,
+                    most: micros(2),
+                },
+                probability: 0.7,
+            }];
+        }
+        7 if config.rate.is_some() => {
+            let state = |factor| CodingState { factor, loss: 0.1 };
+            config.coding = Some(AdaptiveCoding {
+                every: micros(1),
+                correlation: micros(1) * 5,
+                states: vec![state(0.1), state(0.5), state(1.0)],
+                lag: micros(2),
+                lag_loss: 0.5,
+            });
+        }
+        _ => {}
+    }
+}
+
 prop_compose! {
     fn direction()(
+        variation in (0u8..16, any::<u64>()),
         rate in proptest::option::of(1_000u64..10_000_000),
         delay in duration(100_000),
         jitter in 0u8..4,
@@ -101,7 +196,7 @@ prop_compose! {
         ecn_threshold in proptest::option::of(queue()),
         outages in outages(),
     ) -> DirectionConfig {
-        DirectionConfig {
+        let mut config = DirectionConfig {
             rate: rate.map(Rate::from_bytes_per_second),
             delay,
             jitter: match jitter {
@@ -119,7 +214,9 @@ prop_compose! {
             ecn_threshold,
             outages,
             ..DirectionConfig::default()
-        }
+        };
+        vary(&mut config, variation.0, variation.1);
+        config
     }
 }
 
@@ -211,11 +308,14 @@ proptest! {
         rate in 1_000u64..10_000_000,
         queue in queue(),
         aqm in aqm(),
+        // Those that never go above `rate`.
+        variation in (3u8..16, any::<u64>()),
         plan in traffic(),
     ) {
         let rate = Rate::from_bytes_per_second(rate);
-        let forward =
+        let mut forward =
             DirectionConfig { rate: Some(rate), queue, aqm, ..DirectionConfig::default() };
+        vary(&mut forward, variation.0, variation.1);
         let mut pair = Pair::new(seed, forward, plan);
         let received = pair.run();
         for first in 0..received.len() {

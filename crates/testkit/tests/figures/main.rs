@@ -43,7 +43,7 @@ fn lossy(mut link: LinkConfig, loss: f64) -> LinkConfig {
     } else {
         LossModel::None
     };
-    link.forward.loss = model;
+    link.forward.loss = model.clone();
     link.backward.loss = model;
     link
 }

@@ -1,0 +1,112 @@
+//! A return link whose capacity is granted on demand.
+//!
+//! Owns: [`Grants`]: when a terminal that was idle may send again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tautline_transport::time::Instant;
+
+use super::{
+    config::{ConfigError, delay},
+    outage::nanos,
+};
+use crate::text;
+
+/// Slots assigned on demand.
+///
+/// A terminal that was idle for `idle_after` has to ask: what goes beyond `standing` bytes waits
+/// for `request_delay`. Whoever does not send without a break waits for the start of the next
+/// frame; from there on the direction's `rate` holds.
+///
+/// Not modelled: contention of several terminals for request or traffic slots, grants that are
+/// smaller than the demand, padding and the signalling's own bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grants {
+    /// Length of a frame; zero: no waiting for frames. Frames start at multiples of it.
+    #[serde(with = "text::duration")]
+    pub frame: Duration,
+    /// From the first packet after idleness to the first slot granted for it.
+    #[serde(with = "text::duration")]
+    pub request_delay: Duration,
+    /// Idleness after which a grant is gone.
+    #[serde(with = "text::duration")]
+    pub idle_after: Duration,
+    /// IP bytes that go without a request after idleness. A packet that begins within them goes as
+    /// a whole. Default 0.
+    #[serde(default)]
+    pub standing: u32,
+}
+
+impl Grants {
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        delay("frame", self.frame)?;
+        delay("request_delay", self.request_delay)?;
+        delay("idle_after", self.idle_after)
+    }
+
+    fn next_frame(&self, at: Instant) -> Instant {
+        let frame = nanos(self.frame);
+        if frame == 0 {
+            return at;
+        }
+        Instant::from_nanos(at.as_nanos().div_ceil(frame).saturating_mul(frame))
+    }
+}
+
+/// The state of a terminal.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    grants: Grants,
+    /// From when on the request is granted.
+    from: Instant,
+    standing_left: u32,
+    /// When the last packet's last byte left; `None` before the first.
+    finished: Option<Instant>,
+    /// Whether a packet has come since the last idleness, but none has started.
+    asked: bool,
+}
+
+impl Granted {
+    pub(crate) fn new(grants: Grants) -> Self {
+        Self {
+            grants,
+            from: Instant::ZERO,
+            standing_left: 0,
+            finished: None,
+            asked: false,
+        }
+    }
+
+    /// The first moment from `at` on at which a packet can start.
+    pub(crate) fn next_start(&mut self, at: Instant) -> Instant {
+        let gone = self
+            .finished
+            .is_none_or(|last| at.saturating_since(last) > self.grants.idle_after);
+        if gone && !self.asked {
+            self.asked = true;
+            self.from = self.grants.next_frame(at + self.grants.request_delay);
+            self.standing_left = self.grants.standing;
+        }
+        let at = if self.standing_left > 0 {
+            at
+        } else {
+            at.max(self.from)
+        };
+        if self.finished == Some(at) {
+            return at;
+        }
+        self.grants.next_frame(at)
+    }
+
+    pub(crate) fn served(&mut self, start: Instant, finish: Instant, ip_bytes: u32) {
+        self.asked = false;
+        self.finished = Some(finish);
+        if start < self.from {
+            self.standing_left = self.standing_left.saturating_sub(ip_bytes);
+        } else {
+            self.standing_left = 0;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Silences: nothing is sent for a while, nothing is lost, as when a Wi-Fi station retries.
+//!
+//! Owns: [`Silences`] and [`Gaps`], their lossy sister. Does not own: the moments (`spans.rs`).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    config::{ConfigError, probability},
+    spans::{self, Spread, Timing},
+};
+use crate::text;
+
+/// Times in which the transmitter stands still. Packets wait in the queue, which may overflow, and
+/// leave at the link's rate afterwards; one that is being sent is finished later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Silences {
+    /// Mean time from the end of one to the start of the next; with `periodic` from start to
+    /// start. 1 ms to an hour.
+    #[serde(with = "text::duration")]
+    pub interval: Duration,
+    /// When they begin.
+    #[serde(default)]
+    pub timing: Timing,
+    /// How long each lasts.
+    pub duration: Spread,
+}
+
+impl Silences {
+    /// Whether every value is one a link can have.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        spans::validate(self.interval, &self.duration)
+    }
+}
+
+/// Times in which packets that leave the transmitter are lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gaps {
+    /// Mean time from the end of one to the start of the next; with `periodic` from start to
+    /// start. 1 ms to an hour.
+    #[serde(with = "text::duration")]
+    pub interval: Duration,
+    /// When they begin.
+    #[serde(default)]
+    pub timing: Timing,
+    /// How long each lasts.
+    pub duration: Spread,
+    /// Share of the packets lost meanwhile. Default 1.
+    #[serde(default = "all")]
+    pub probability: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+impl Gaps {
+    /// Whether every value is one a link can have.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        probability("probability", self.probability)?;
+        spans::validate(self.interval, &self.duration)
+    }
+}
