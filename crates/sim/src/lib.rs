@@ -64,6 +64,7 @@
 //! # Ok::<(), std::net::AddrParseError>(())
 //! ```
 
+pub mod audit;
 mod draw;
 pub mod interop;
 mod link;

@@ -61,6 +61,7 @@ pub struct Stage {
     links: Vec<LinkId>,
     players: Vec<Player>,
     observer: Option<SharedSinkFactory>,
+    audited: bool,
 }
 
 impl Stage {
@@ -108,6 +109,7 @@ impl Stage {
             links,
             players: Vec::new(),
             observer: observer.cloned(),
+            audited: false,
         };
         for (index, flow) in scene.flows.iter().enumerate() {
             let options = flow.stack.as_ref().unwrap_or(&scene.solution);
@@ -203,6 +205,13 @@ impl Stage {
     /// The world, to look into or to change before it plays.
     pub fn world_mut(&mut self) -> &mut World {
         &mut self.world
+    }
+
+    /// Keeps a log of up to `packets` packets (about 80 bytes each) and checks at the end that no
+    /// link did what it cannot do.
+    pub fn audit(&mut self, packets: usize) {
+        self.audited = true;
+        self.world.enable_log(packets);
     }
 
     /// Plays until every measured flow is over, or to the limit.
@@ -314,7 +323,16 @@ impl Stage {
                 backward: self.world.link_stats(*link, Direction::Backward),
             })
             .collect();
+        let violations = if self.audited {
+            match tautline_sim::audit::audit(&self.world) {
+                Ok(found) => found.iter().map(ToString::to_string).collect(),
+                Err(incomplete) => vec![incomplete.to_string()],
+            }
+        } else {
+            Vec::new()
+        };
         Record {
+            violations,
             end: end.since_origin(),
             window: scene.window_or(end.since_origin()),
             flows,

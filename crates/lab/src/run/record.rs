@@ -123,6 +123,8 @@ pub struct Record {
     pub links: Vec<LinkRecord>,
     /// Events of the simulation.
     pub events: u64,
+    /// What the audit found, if there was one.
+    pub violations: Vec<String>,
 }
 
 impl Record {

@@ -11,7 +11,7 @@ use tautline_sim::{
 use tautline_transport::{
     ack,
     config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, WindowConfig},
-    congestion,
+    congestion::{self, SharedControllerFactory},
     connection::{Connection, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
@@ -27,9 +27,23 @@ use super::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats};
 use crate::session::{Half, Happening, Read, Session, StreamKey, Way};
 
 /// The transport of this project.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tautline {
-    _private: (),
+    controllers: Vec<SharedControllerFactory>,
+}
+
+impl Tautline {
+    /// The same, with one more congestion controller, under the name of its factory.
+    #[must_use]
+    pub fn with_controller(mut self, factory: SharedControllerFactory) -> Self {
+        self.controllers.push(factory);
+        self
+    }
+
+    fn controller(&self, name: &str) -> Option<SharedControllerFactory> {
+        let own = self.controllers.iter().find(|own| own.name() == name);
+        own.cloned().or_else(|| congestion::registry::by_name(name))
+    }
 }
 
 fn named<T>(
@@ -55,14 +69,14 @@ fn wrong(option: &'static str, problem: String) -> OptionError {
 }
 
 /// The transport's configuration under these options.
-fn configure(options: &StackOptions) -> Result<TransportConfig, OptionError> {
+fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig, OptionError> {
     let mut config = TransportConfig::default();
-    let find = congestion::registry::by_name;
+    let own = ours.controllers.iter().map(|factory| factory.name());
     if let Some(factory) = named(
         "congestion",
         options.congestion.as_ref(),
-        find,
-        congestion::registry::names(),
+        |name| ours.controller(name),
+        own.chain(congestion::registry::names()),
     )? {
         config.congestion = factory;
     }
@@ -153,7 +167,7 @@ fn configure(options: &StackOptions) -> Result<TransportConfig, OptionError> {
 
 impl Stack for Tautline {
     fn client(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
-        let mut transport = configure(options).map_err(|error| error.problem)?;
+        let mut transport = configure(self, options).map_err(|error| error.problem)?;
         transport.observer = setup.observer;
         let mut config = ClientConfig::new(Arc::new(tls::client(setup.seed.wrapping_add(1))));
         config.transport = Arc::new(transport);
@@ -163,7 +177,7 @@ impl Stack for Tautline {
     }
 
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
-        let mut transport = configure(options).map_err(|error| error.problem)?;
+        let mut transport = configure(self, options).map_err(|error| error.problem)?;
         transport.observer = setup.observer;
         let mut config = ServerConfig::new(Arc::new(tls::server(setup.seed)));
         config.transport = Arc::new(transport);
@@ -190,7 +204,7 @@ impl Stack for Tautline {
     }
 
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
-        configure(options).map(|_| ())
+        configure(self, options).map(|_| ())
     }
 }
 

@@ -119,6 +119,7 @@ pub(super) fn play_with(
         start: Instant::ZERO,
         rng: world.rng(label),
         seed,
+        observer: None,
     };
     let client = setup(client_at, server_at, program.client(seed), 1);
     let server = setup(server_at, client_at, program.server(seed), 2);
