@@ -5,22 +5,27 @@
 //! Owns: the recovery period and the window remembered for its end. Does not own: the window.
 //! Called by: `bbr1`, `bbr2`.
 //!
-//! QUIC's recovery period (RFC 9002 s7.3.2) begins with the loss of a packet that left after the
-//! last period began, and ends when a packet is acknowledged that left in it. That is one round
-//! trip, so the drafts' second and later rounds of a recovery ("at most twice the delivery rate")
-//! are the first rounds of the next period here. A retransmission timeout is persistent congestion
-//! (RFC 9002 s7.6).
+//! Recovery lasts until the losses are repaired: it begins with a loss and ends when a packet is
+//! acknowledged that left after the last loss was seen. Its first round trip conserves packets, the
+//! later ones let the window grow by what is acknowledged ("at most twice the delivery rate"). On a
+//! path that loses in every round trip it does not end, and the first round trip does not recur. A
+//! retransmission timeout is persistent congestion (RFC 9002 s7.6).
 
 use super::{LossEvent, SpuriousLossEvent};
 use crate::time::Instant;
 
-/// The recovery period of one path.
+/// Recovery of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Conservation {
-    /// When the newest period began, and the one before it.
-    start: Option<Instant>,
-    previous: Option<Instant>,
     open: bool,
+    /// When recovery last began.
+    start: Option<Instant>,
+    /// When the last loss was seen.
+    last: Option<Instant>,
+    /// When the newest loss episode began, and the one before: what a report of a spurious loss
+    /// speaks of, the losses of packets that left before the first of them was seen.
+    episode: Option<Instant>,
+    previous_episode: Option<Instant>,
     /// Each acknowledged packet lets one leave; not after a timeout.
     conserving: bool,
     /// Bytes lost since the last acknowledgement was processed.
@@ -37,7 +42,7 @@ impl Conservation {
         self.newly_lost
     }
 
-    /// Takes note of losses; returns the window of a period that they begin.
+    /// Takes note of losses; returns the window if recovery begins with them.
     ///
     /// `lowered`: whether something other than recovery holds the window down at present.
     pub(super) fn on_loss(
@@ -48,37 +53,47 @@ impl Conservation {
         lowered: bool,
     ) -> Option<u64> {
         self.newly_lost = self.newly_lost.saturating_add(event.lost_bytes);
-        let last = event.packets.iter().map(|packet| packet.sent).max()?;
-        if self.start.is_some_and(|start| last <= start) {
-            return None;
+        let sent = event.packets.iter().map(|packet| packet.sent).max()?;
+        // A straggler of a recovery that is over begins none.
+        let begins = !self.open && self.last.is_none_or(|last| sent > last);
+        if begins {
+            self.save(window, lowered);
+            self.start = Some(event.now);
+            self.open = true;
+            self.conserving = true;
         }
-        self.save(window, lowered);
-        self.previous = self.start.replace(event.now);
-        self.open = true;
-        self.conserving = true;
-        Some(event.bytes_in_flight.saturating_add(mtu))
+        if self.episode.is_none_or(|episode| sent > episode) {
+            self.previous_episode = self.episode.replace(event.now);
+        }
+        self.last = Some(event.now);
+        begins.then(|| event.bytes_in_flight.saturating_add(mtu))
     }
 
     /// Everything in flight was lost: the window starts over, from one packet.
     pub(super) fn on_timeout(&mut self, now: Instant, window: u64, lowered: bool) {
         self.save(window, lowered);
-        self.start = Some(now);
+        self.last = Some(now);
         self.open = true;
         self.conserving = false;
     }
 
-    /// A packet that left at `sent` was acknowledged; the window to have again if that ended the
-    /// period.
+    /// A packet that left at `sent` was acknowledged; the window to have again if that ended
+    /// recovery.
     pub(super) fn on_ack(&mut self, sent: Instant, window: u64) -> Option<u64> {
-        let over = self.open && self.start.is_some_and(|start| sent > start);
+        self.conserving &= self.start.is_some_and(|start| sent <= start);
+        let over = self.open && self.last.is_some_and(|last| sent > last);
         over.then(|| self.close(window))
     }
 
-    /// The losses of the newest period were none; the window to have again.
+    /// What recovery began with was no loss; the window to have again.
     pub(super) fn on_spurious(&mut self, event: &SpuriousLossEvent, window: u64) -> Option<u64> {
-        let covered = self.start.is_some_and(|start| event.sent <= start)
-            && self.previous.is_none_or(|previous| event.sent > previous);
-        (event.episode_spurious && covered).then(|| self.close(window))
+        let covered = self.episode.is_some_and(|episode| event.sent <= episode)
+            && self
+                .previous_episode
+                .is_none_or(|previous| event.sent > previous);
+        // With an earlier episode in the same recovery, that one's losses stand.
+        let alone = self.start == self.episode;
+        (event.episode_spurious && covered && alone).then(|| self.close(window))
     }
 
     fn close(&mut self, window: u64) -> u64 {

@@ -258,7 +258,11 @@ fn recovery_conserves_packets_for_a_round_trip() {
     bbr.on_loss(&event);
     bbr.on_ack(&ack(60, 120, MTU, 45 * MTU));
     assert_eq!(bbr.window, 47 * MTU, "less what was lost");
-    bbr.on_ack(&ack(101, 201, MTU, 44 * MTU));
+    bbr.on_ack(&ack(101, 201, 2 * MTU, 44 * MTU));
+    assert_eq!(bbr.window, 49 * MTU, "a round trip later it grows");
+    assert!(bbr.recovery.is_open(), "the last losses are not repaired");
+    bbr.on_ack(&ack(121, 221, MTU, 44 * MTU));
+    assert!(!bbr.recovery.is_open());
     assert!(bbr.window >= 100 * MTU, "{}", bbr.window);
 }
 
