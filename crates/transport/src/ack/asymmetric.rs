@@ -245,6 +245,12 @@ impl AckPolicy for Asymmetric {
         Some(wish)
     }
 
+    fn on_new_network_path(&mut self) {
+        (self.budget, self.ratio, self.calm) = (CEILING, 2, 0);
+        self.return_path.forget();
+        self.sparing.forget();
+    }
+
     fn max_ack_delay(&self) -> Duration {
         self.rules.max_ack_delay()
     }

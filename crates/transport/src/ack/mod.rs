@@ -142,6 +142,8 @@ pub struct SendView {
     /// Packet numbers below the largest received that have not come: the return path dropped them,
     /// they are late, or the peer left them out on purpose.
     pub packets_missing: u64,
+    /// Packets that arrived with a CE mark so far.
+    pub packets_marked: u64,
 }
 
 impl SendView {
@@ -175,6 +177,7 @@ impl SendView {
             packets_received: 0,
             acks_received: 0,
             packets_missing: 0,
+            packets_marked: 0,
         }
     }
 }
@@ -192,6 +195,9 @@ pub trait AckPolicy: fmt::Debug + Send {
     /// What to ask of the peer now, if it differs from what was asked last. Asked about once a round trip,
     /// after [`Self::on_round`], and only if the peer's transport parameters allow ACK_FREQUENCY.
     fn request(&mut self, view: &SendView) -> Option<AckRequest>;
+    /// Packets go another way from now on (migration): what the old one could carry says nothing.
+    /// What was asked of the peer is repeated unless [`Self::request`] wishes otherwise.
+    fn on_new_network_path(&mut self) {}
     /// The longest this policy may hold an ACK now.
     fn max_ack_delay(&self) -> Duration;
     /// The reordering threshold in force; 0 means that reordering never hastens an ACK.

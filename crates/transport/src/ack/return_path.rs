@@ -1,6 +1,7 @@
 //! What a sender of data can tell of the way its acknowledgements take.
 //!
-//! Owns: [`ReturnPath`], which judges, round trip by round trip, whether that way drops packets.
+//! Owns: [`ReturnPath`], which judges, round trip by round trip, whether that way drops packets or
+//! marks them CE.
 //! Does not own: what follows from it (`asymmetric.rs`). Spec: RFC 5690 s4.4.
 //!
 //! TCP has to guess from jumps of the acknowledgement field. QUIC numbers every packet, those that
@@ -23,7 +24,7 @@ const TOLERATED: u64 = 50;
 pub(super) enum Verdict {
     /// Too little, or it tells of a time before the last change.
     Unknown,
-    /// Packets of the peer's are missing; so many ACKs came per round trip.
+    /// Packets of the peer's are missing or marked; so many ACKs came per round trip.
     Congested {
         /// Packets with an ACK that came, per round trip.
         acks: u64,
@@ -40,6 +41,7 @@ pub(super) enum Verdict {
 pub(super) struct ReturnPath {
     received: u64,
     missing: u64,
+    marked: u64,
     acks: u64,
     /// Reviews since then.
     rounds: u32,
@@ -58,6 +60,7 @@ impl ReturnPath {
         let came = view.packets_received.saturating_sub(self.received);
         // Late packets may have come since: then less is missing than was.
         let missing = view.packets_missing.saturating_sub(self.missing);
+        let marked = view.packets_marked.saturating_sub(self.marked);
         let expected = came.saturating_add(missing);
         if expected < MIN_EXPECTED && self.rounds < MAX_ROUNDS {
             return Verdict::Unknown;
@@ -68,16 +71,23 @@ impl ReturnPath {
         // One number may have been left out on purpose. Where ACKs are rare the mistake costs
         // little, and two in a round would be many.
         let least = if thinned { 1 } else { 2 };
-        if missing >= least && missing.saturating_mul(TOLERATED) > expected {
+        let hit = missing.saturating_add(marked);
+        if hit >= least && hit.saturating_mul(TOLERATED) > expected {
             self.blind = true;
             return Verdict::Congested { acks };
         }
         Verdict::Calm { rounds }
     }
 
+    /// What was counted so far belongs to another path.
+    pub(super) fn forget(&mut self) {
+        self.blind = true;
+    }
+
     fn restart(&mut self, view: &SendView) {
         self.received = view.packets_received;
         self.missing = view.packets_missing;
+        self.marked = view.packets_marked;
         self.acks = view.acks_received;
         self.rounds = 0;
     }

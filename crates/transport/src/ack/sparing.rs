@@ -38,6 +38,12 @@ impl Sparing {
         }
     }
 
+    /// What was learned so far belongs to another path.
+    pub(super) fn forget(&mut self) {
+        self.packets = 2;
+        self.calm = 0;
+    }
+
     /// A round trip has passed. Returns the ack-eliciting threshold to go by: 1, as RFC 9000
     /// recommends, or more.
     pub(super) fn on_round(&mut self, view: &SendView) -> u64 {

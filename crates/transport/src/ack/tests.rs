@@ -347,6 +347,25 @@ fn asymmetric_halves_what_came_and_adds_one_a_round_trip() {
 }
 
 #[test]
+fn asymmetric_starts_over_on_another_network_path() {
+    let mut path = Rounds::new("asymmetric");
+    path.round(500, 0);
+    path.round(32, 32).expect("congestion");
+    path.policy.on_new_network_path();
+    let request = path.round(32, 32).expect("the ceiling");
+    assert_eq!(request.ack_eliciting_threshold, 14, "the old path's drops");
+}
+
+#[test]
+fn asymmetric_takes_marks_for_drops() {
+    let mut path = Rounds::new("asymmetric");
+    path.round(500, 0);
+    path.view.packets_marked = 20;
+    let request = path.round(64, 0).expect("congestion");
+    assert_eq!(request.ack_eliciting_threshold, 1_000 / 32 - 1);
+}
+
+#[test]
 fn asymmetric_never_wants_fewer_than_8_acks_a_round_trip_nor_waits_longer_than_100_ms() {
     let mut path = Rounds::new("asymmetric");
     path.view.smoothed_rtt = Duration::from_secs(2);

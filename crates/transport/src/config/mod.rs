@@ -164,7 +164,7 @@ pub struct TransportConfig {
     /// Whether packets are paced. Default on.
     pub pacing: bool,
 
-    /// Acknowledgement policy. Default `standard`.
+    /// Acknowledgement policy. Default `standard`; which to choose: `docs/ack-policies.md`.
     pub ack_policy: SharedAckPolicyFactory,
     /// Longest delay of our ACKs, announced to the peer. Default 25 ms.
     pub max_ack_delay: Duration,

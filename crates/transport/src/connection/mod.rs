@@ -292,6 +292,7 @@ impl Connection {
         view.packets_received = path.space.received.count();
         view.acks_received = acks.acks_received;
         view.packets_missing = acks.packets_missing;
+        view.packets_marked = path.space.received.ecn_counts().ce;
         path.ack.on_round(&view);
         if self.peer.min_ack_delay_us.is_none() {
             return;

@@ -215,6 +215,7 @@ impl Path {
         self.starts_over = false;
         self.recovery.reset_for_new_network_path(now);
         self.ack_frequency.on_new_network_path(now);
+        self.ack.on_new_network_path();
         self.reset_mtu();
     }
 
