@@ -97,7 +97,7 @@ pub trait Half: Any + Send {
     fn poll_timer(&self) -> Option<Instant> {
         None
     }
-    /// What this end has measured so far.
+    /// What this end has measured so far: a copy, which takes time and memory for every item.
     fn outcome(&self) -> Outcome;
     /// [`Outcome::received_bytes`], which is asked for more often than the rest.
     fn received_bytes(&self) -> u64 {

@@ -118,6 +118,10 @@ impl Half for Client {
         }
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.asker.outcome.received_bytes
+    }
+
     fn outcome(&self) -> Outcome {
         self.asker.outcome.clone()
     }

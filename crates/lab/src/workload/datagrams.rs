@@ -30,7 +30,7 @@ const END_BYTES: usize = 24;
 /// How long after the sender's last word a datagram may still come.
 const GRACE: Duration = Duration::from_secs(1);
 /// No flow has more datagrams.
-const MAX_DATAGRAMS: u64 = 10_000_000;
+const MAX_DATAGRAMS: u64 = 1_000_000;
 
 /// Unreliable datagrams at a constant bit rate. An item is a datagram, wanted when it was sent.
 ///

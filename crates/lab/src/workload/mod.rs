@@ -6,6 +6,7 @@
 
 pub mod amount;
 mod bulk;
+pub mod columns;
 mod datagrams;
 mod fetch;
 pub mod file;

@@ -197,6 +197,10 @@ impl Half for Client {
         self.next.front().copied()
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.asker.outcome.received_bytes
+    }
+
     fn outcome(&self) -> Outcome {
         self.asker.outcome.clone()
     }

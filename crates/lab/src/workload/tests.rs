@@ -1,11 +1,20 @@
 //! Workloads over our transport in virtual time: what arrives, when, and the same every time.
 
-use std::{any::Any, cell::RefCell, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    any::Any, cell::RefCell, collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration,
+};
 
 use tautline_sim::{Datagram, DirectionConfig, LinkConfig, LossModel, Node, World};
 use tautline_transport::{time::Instant, units::Rate};
 
-use super::{Bulk, Direction, Objects, Program, Workload, amount::Amount};
+use super::{
+    Bulk, Datagrams, Direction, Messages, Objects, Page, Program, Video, Workload,
+    amount::Amount,
+    columns::{self, COLUMNS},
+    messages::Trace,
+    page::Content,
+    video::Representation,
+};
 use crate::{
     outcome::{Item, Outcome},
     quantity::{Size, Span},
@@ -315,4 +324,59 @@ fn every_kind_is_read_from_a_plan_and_strictly() {
     }
     let error = toml::from_str::<Workload>("kind = \"vidoe\"").expect_err("no such kind");
     assert!(error.message().contains("`video`"), "{error}");
+}
+
+#[test]
+fn every_measure_of_a_workload_is_a_known_column() {
+    assert!(COLUMNS.is_sorted_by(|a, b| a.name < b.name));
+    let mut seen = BTreeSet::new();
+    let ladder = [144, 240, 360, 432, 480, 720, 1080, 1440, 2160];
+    let step = |(index, height): (u64, u32)| Representation::new(640, height, 100 * (index + 1));
+    let video = Video {
+        ladder: (0..).zip(ladder).map(step).collect(),
+        duration: Span::seconds(8),
+        ..Video::default()
+    };
+    let mut messages = Messages::new(Trace::Starlink);
+    messages.duration = Some(Span::seconds(1));
+    let mut datagrams = Datagrams::new(Rate::from_bits_per_second(100_000));
+    datagrams.duration = Span::seconds(1);
+    let programs: [&dyn Program; 6] = [
+        &Bulk {
+            bytes: Some(Size(1_000)),
+            ..Bulk::default()
+        },
+        &Objects::new(2, Size(1_000)),
+        &Page::new(Content::Objects6),
+        &datagrams,
+        &messages,
+        &video,
+    ];
+    for program in programs {
+        let played = play(program, clean(), 1);
+        for outcome in [&played.client, &played.server] {
+            for (name, value) in &outcome.extra {
+                assert!(columns::by_name(name).is_some(), "{name}");
+                assert!(value.is_finite() && *value >= 0.0 && value.is_sign_positive());
+                seen.insert(*name);
+            }
+        }
+    }
+    let all: BTreeSet<&str> = COLUMNS.iter().map(|column| column.name).collect();
+    assert_eq!(seen, all);
+}
+
+/// A gigabyte on one stream and one on a hundred. Asserts no time: `time` says what it costs.
+#[test]
+#[ignore = "a measurement: run in release, under `time`"]
+fn two_gigabytes() {
+    for streams in [1, 100] {
+        let bulk = Bulk {
+            bytes: Some(Size(1_000_000_000 / u64::from(streams))),
+            streams,
+            ..Bulk::default()
+        };
+        let played = play(&bulk, link(200, 10), 1);
+        assert_eq!(played.client.received_bytes, 1_000_000_000);
+    }
 }

@@ -121,6 +121,10 @@ impl Half for Responder {
         self.thinking.first_key_value().map(|((at, _), _)| *at)
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.outcome.received_bytes
+    }
+
     fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }

@@ -348,6 +348,10 @@ impl Half for Receiver {
         }
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.outcome.received_bytes
+    }
+
     fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }

@@ -362,6 +362,10 @@ impl Half for Client {
         self.parsing.first().map(|(at, _)| *at)
     }
 
+    fn received_bytes(&self) -> u64 {
+        self.asker.outcome.received_bytes
+    }
+
     fn outcome(&self) -> Outcome {
         self.asker.outcome.clone()
     }
