@@ -8,6 +8,8 @@ pub mod amount;
 mod bulk;
 pub mod columns;
 mod datagrams;
+#[cfg(test)]
+mod disorder;
 mod fetch;
 pub mod file;
 pub mod messages;

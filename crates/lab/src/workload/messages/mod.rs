@@ -290,6 +290,13 @@ impl Receiver {
         }
     }
 
+    fn finish_if_complete(&mut self, session: &mut dyn Session) {
+        if self.missing == 0 {
+            self.outcome.finished = Some(session.now());
+            session.close();
+        }
+    }
+
     fn read(&mut self, session: &mut dyn Session, stream: StreamKey) {
         let now = session.now();
         let Some((head, sink)) = self.reading.get_mut(&stream) else {
@@ -320,10 +327,7 @@ impl Receiver {
         if finished && bytes == item.bytes && item.done.is_none() {
             item.done = Some(now);
             self.missing -= 1;
-            if self.missing == 0 {
-                self.outcome.finished = Some(now);
-                session.close();
-            }
+            self.finish_if_complete(session);
         }
     }
 }
@@ -337,6 +341,7 @@ impl Half for Receiver {
                 if self.began.is_none() {
                     self.date_from(session.now());
                 }
+                self.finish_if_complete(session);
             }
             Happening::Opened(stream) => {
                 self.reading.insert(stream, Default::default());

@@ -57,7 +57,8 @@ const HEIGHTS: [(u32, &str); 9] = [
 /// pictures stood still after that; `video_played_s`, seconds of media shown; and of these seconds
 /// `video_switches` (changes of representation), `video_bitrate_bps` (mean of the ladder's bit
 /// rates), `video_share_<lines>p` (share by resolution, one column for each of the ladder) and
-/// `video_score` (1 to 5, in the style of ITU-T P.1203; the formula stands in `score.rs`).
+/// `video_score` (1 to 5, in the style of ITU-T P.1203, on a display of 1920x1080 or of the largest
+/// picture of the ladder; the formula stands in `score.rs`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Video {
