@@ -7,6 +7,7 @@ use crate::{
     metric::{FLOW_METRICS, METRICS, Metric},
     plan::{Cell, Plan},
     table::{Column, Kind, Table, Value},
+    workload::columns::COLUMNS,
 };
 
 pub(super) struct Tables {
@@ -198,8 +199,15 @@ fn metric_columns<T: ?Sized>(metrics: &[Metric<T>]) -> impl Iterator<Item = Colu
 
 fn extra_columns(extra: &[String]) -> impl Iterator<Item = Column> {
     extra.iter().map(|name| {
-        let meaning = "measured by the workload; see its documentation";
-        Column::new(format!("x_{name}"), Kind::Number, meaning)
+        let known = COLUMNS.iter().find(|column| column.name == *name);
+        Column {
+            unit: known.map_or("", |column| column.unit).to_owned(),
+            ..Column::new(
+                format!("x_{name}"),
+                Kind::Number,
+                known.map_or("measured by the workload", |column| column.meaning),
+            )
+        }
     })
 }
 

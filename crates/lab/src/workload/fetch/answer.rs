@@ -129,10 +129,6 @@ impl Half for Responder {
         self.outcome.clone()
     }
 
-    fn received_bytes(&self) -> u64 {
-        self.outcome.received_bytes
-    }
-
     fn is_over(&self) -> bool {
         // More requests may come as long as the connection lives.
         self.outcome.error.is_some()

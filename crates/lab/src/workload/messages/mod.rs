@@ -361,10 +361,6 @@ impl Half for Receiver {
         self.outcome.clone()
     }
 
-    fn received_bytes(&self) -> u64 {
-        self.outcome.received_bytes
-    }
-
     fn is_over(&self) -> bool {
         self.outcome.finished.is_some() || self.outcome.error.is_some()
     }

@@ -370,10 +370,6 @@ impl Half for Client {
         self.asker.outcome.clone()
     }
 
-    fn received_bytes(&self) -> u64 {
-        self.asker.outcome.received_bytes
-    }
-
     fn is_over(&self) -> bool {
         self.asker.outcome.finished.is_some() || self.asker.outcome.error.is_some()
     }
