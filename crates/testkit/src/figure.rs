@@ -40,6 +40,8 @@ pub struct Flow {
     pub start: Duration,
     /// Bytes to fetch.
     pub size: u64,
+    /// One-way delay between the client and the bottleneck.
+    pub access: Duration,
 }
 
 impl Flow {
@@ -54,6 +56,7 @@ impl Flow {
             congestion,
             start: Duration::ZERO,
             size: ENDLESS,
+            access: Duration::ZERO,
         }
     }
 
@@ -68,6 +71,13 @@ impl Flow {
     #[must_use]
     pub fn starting(mut self, start: Duration) -> Self {
         self.start = start;
+        self
+    }
+
+    /// The same, with a client that is so much further from the bottleneck, each way.
+    #[must_use]
+    pub fn further(mut self, access: Duration) -> Self {
+        self.access = access;
         self
     }
 
@@ -177,7 +187,10 @@ impl Trial {
             let client = QuicHost::new(endpoint, client_at, app);
             let client = world.add_host(client_at, Box::new(client));
             let server = world.add_host(server_at, Box::new(server));
-            world.connect(client, near, access.clone());
+            let mut further = access.clone();
+            further.forward.delay = flow.access;
+            further.backward.delay = flow.access;
+            world.connect(client, near, further);
             world.connect(far, server, access.clone());
             hosts.push((client, server));
         }

@@ -6,6 +6,7 @@
 mod asymmetry;
 mod bbr;
 mod cubic;
+mod forerunners;
 mod long_fat;
 mod startup;
 
