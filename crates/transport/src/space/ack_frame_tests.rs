@@ -214,3 +214,31 @@ fn the_other_side_measures_its_forward_delay() {
     assert_eq!(delay.latest(), Some(Duration::from_millis(42)));
     assert_eq!(delay.variation(), Some(Duration::from_millis(12)));
 }
+
+/// Every second packet of 400 is lost, then none: the ACKs of one round trip do not all tell of
+/// every gap, yet each range was told of often.
+#[test]
+fn a_burst_of_losses_swells_a_few_acks_only() {
+    let mut received = ReceivedPackets::new(&Limits::default());
+    let mut told = [0_u32; 200];
+    let mut lengths = Vec::new();
+    let numbers = (0..400).step_by(2).chain(400..1_200);
+    for (index, number) in numbers.enumerate() {
+        receive(&mut received, number, micros(number), Ecn::NotEct);
+        received.note_bytes(1_200);
+        if index % 16 != 15 {
+            continue;
+        }
+        let (bytes, _) = written(&mut received, micros(number), None, None, 2_000).unwrap();
+        lengths.push(bytes.len());
+        for range in parsed(&bytes).ranges() {
+            let lost = told.iter_mut().enumerate();
+            for (_, count) in lost.filter(|(index, _)| range.contains(&(2 * *index as u64))) {
+                *count += 1;
+            }
+        }
+    }
+    assert!(told.iter().all(|&count| count >= 8), "{told:?}");
+    assert!(*lengths.iter().max().unwrap() > 200, "{lengths:?}");
+    assert!(*lengths.last().unwrap() < 150, "{lengths:?}");
+}

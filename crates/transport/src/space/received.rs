@@ -22,6 +22,8 @@ const ACK_FACTOR: u64 = 3;
 const RANGE_BYTES: u64 = 4;
 /// Ranges that every ACK may have.
 const MIN_RANGES: usize = 16;
+/// Ranges that an ACK may have for as long as the packets that it answers pay for them.
+const PAID_RANGES: u64 = 64;
 /// ACKs in a row that tell of a range at least, about: so many may be lost together.
 const TELLINGS: u64 = 8;
 
@@ -177,16 +179,16 @@ impl ReceivedPackets {
         self.unreported_bytes = self.unreported_bytes.saturating_add(bytes as u64);
     }
 
-    /// Ranges in the next ACK at most: a handful, and what began of late, as far as the bytes that
-    /// it answers pay for it. ACKs are not congestion controlled: small packets with gaps between
-    /// them must not draw large ones, nor one burst of losses a round trip of large ones. What is
-    /// left out was in about [`TELLINGS`] ACKs before, or in as many as began [`MIN_RANGES`] more.
+    /// Ranges in the next ACK at most: [`MIN_RANGES`], and as far as the bytes that it answers pay
+    /// for them [`PAID_RANGES`] and what began of late. ACKs are not congestion controlled: small
+    /// packets with gaps between them must not draw large ones, nor one burst of losses a round
+    /// trip of large ones. What is left out was in ACKs before, each of which is tried again by
+    /// the next [`MIN_RANGES`].
     fn most_ranges(&self) -> usize {
         let paid = self.unreported_bytes.saturating_mul(ACK_FACTOR) / RANGE_BYTES;
-        let news = self.fresh_ranges().saturating_add(self.retold);
-        usize::try_from(paid.min(news))
-            .unwrap_or(usize::MAX)
-            .saturating_add(MIN_RANGES)
+        let told = self.fresh_ranges().saturating_add(self.retold);
+        let most = paid.min(told.saturating_add(PAID_RANGES));
+        usize::try_from(most).unwrap_or(usize::MAX).max(MIN_RANGES)
     }
 
     /// Ranges that began since the last ACK.
