@@ -6,7 +6,7 @@
 //! Does not own: delivery-rate samples (`recovery/`), rounds and samples (`bbr::model`), the
 //! recovery period (`conserve`).
 //! Called by: `recovery/` through [`CongestionController`].
-//! Spec: draft-cardwell-iccrg-bbr-congestion-control-00 (July 2017), read in full; section numbers
+//! Spec: draft-cardwell-iccrg-bbr-congestion-control-00 (July 2017), read from s4.1.1.4 on, which is the algorithm; section numbers
 //! in this folder are that draft's.
 //!
 //! Where QUIC asks for more than the draft says:

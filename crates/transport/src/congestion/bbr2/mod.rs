@@ -9,7 +9,7 @@
 //! (`bbr::model`, the same in both drafts); the recovery period (`conserve`).
 //! Called by: `recovery/` through [`CongestionController`].
 //! Spec: draft-cardwell-iccrg-bbr-congestion-control-02 (March 2022); section numbers in this
-//! folder are that draft's. What was read: -01 (November 2021) in full from s4.3.3.5 on, and of
+//! folder are that draft's. What was read: -01 (November 2021) from s4.3.3.5 to s4.6.4.6, and of
 //! -02 the parts where it differs as far as public sources quote them: ProbeBW_DOWN paces at 0.9
 //! (-01: 0.75), and cruising begins only at or below the estimated BDP (-01: also after a
 //! `min_rtt`). Where -02 changed more than that, this is -01.
