@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "tautline",
             "tautline-h3",
+            "tautline-lab",
             "tautline-sim",
             "tautline-transport",
         ],

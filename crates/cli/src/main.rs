@@ -22,7 +22,6 @@ mod interop;
 mod options;
 mod output;
 mod perf;
-mod report;
 mod serve;
 mod signals;
 

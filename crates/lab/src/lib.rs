@@ -11,6 +11,7 @@ pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
+pub mod report;
 pub mod run;
 pub mod scene;
 pub mod session;

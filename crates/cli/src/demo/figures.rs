@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use tautline_sim::{DirectionConfig, JitterOrder, LossModel, format_duration, format_rate};
 
 use super::{Run, cell::Measured};
-use crate::report::{Align, Cell, Column, Row, Table};
+use tautline_lab::report::chart::{Cell, Column, Row, Table};
 
 /// What the terminal shows.
 pub(super) fn text(run: &Run) -> String {
@@ -52,19 +52,18 @@ pub(super) fn verdict(run: &Run) -> String {
 
 /// One row per transfer.
 pub(super) fn table(run: &Run) -> Table {
-    let column = |title, unit, align| Column { title, unit, align };
     let mut table = Table {
         columns: vec![
-            column("link", "", Align::Left),
-            column("controller", "", Align::Left),
-            column("time", "s", Align::Right),
-            column("goodput", "Mb/s", Align::Right),
-            column("bound R", "Mb/s", Align::Right),
-            column("utilisation", "%", Align::Right),
-            column("lost", "packets", Align::Right),
-            column("dropped", "packets", Align::Right),
-            column("retransmitted", "bytes", Align::Right),
-            column("SHA-256", "", Align::Left),
+            Column::text("link"),
+            Column::text("controller"),
+            Column::number("time", "s"),
+            Column::number("goodput", "Mb/s"),
+            Column::number("bound R", "Mb/s"),
+            Column::number("utilisation", "%"),
+            Column::number("lost", "packets"),
+            Column::number("dropped", "packets"),
+            Column::number("retransmitted", "bytes"),
+            Column::text("SHA-256"),
         ],
         rows: Vec::new(),
     };

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use tautline_lab::report::chart::{
+    BarChart, BarGroup, Block, LegendEntry, LineChart, Reference, Report, Section, Series,
+};
 use tautline_sim::format_duration;
 
 use super::{
     Run,
     cell::{Measured, Sample, transport},
     figures,
-};
-use crate::report::{
-    BarChart, BarGroup, Block, LegendEntry, LineChart, Reference, Report, Section, Series,
 };
 
 /// Samples that one point of a goodput line looks back over, at least.

@@ -2,7 +2,7 @@
 
 use super::{
     Block, LegendEntry, Report, escape,
-    style::{SHEET, SLOTS, mark},
+    style::{SLOTS, mark, sheet, stroke},
 };
 
 pub(super) fn render(report: &Report) -> String {
@@ -10,8 +10,9 @@ pub(super) fn render(report: &Report) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>{title}</title><style>{SHEET}</style></head>\n<body>\n<h1>{title}</h1>\n\
+         <title>{title}</title><style>{}</style></head>\n<body>\n<h1>{title}</h1>\n\
          <p class=\"lead\">{}</p>\n",
+        sheet(),
         escape(&report.lead)
     );
     let mut charts = 0;
@@ -33,6 +34,13 @@ pub(super) fn render(report: &Report) -> String {
 /// `charts` counts the line charts of the page so far.
 fn block(block: &Block, charts: &mut usize) -> String {
     match block {
+        Block::Heading(text) => format!("<h3>{}</h3>", escape(text)),
+        Block::List(items) => {
+            let item = |item: &String| format!("<li>{}</li>", escape(item));
+            let items: String = items.iter().map(item).collect();
+            format!("<ul>{items}</ul>")
+        }
+        Block::Picture(picture) => picture.to_html(),
         Block::Text(text) => format!("<p>{}</p>", escape(text)),
         Block::Code(text) => format!("<pre>{}</pre>", escape(text)),
         Block::Definitions(entries) => {
@@ -64,8 +72,9 @@ fn block(block: &Block, charts: &mut usize) -> String {
 fn legend_entry(entry: &LegendEntry) -> String {
     format!(
         "<li><svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\">\
-         <path class=\"s{}\" d=\"M1 7H33\"/>{}</svg>{}</li>",
+         <path class=\"s{}\"{} d=\"M1 7H33\"/>{}</svg>{}</li>",
         entry.slot % SLOTS,
+        stroke(entry.slot),
         mark(entry.slot, 17.0, 7.0),
         escape(&entry.name)
     )

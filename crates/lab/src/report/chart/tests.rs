@@ -62,18 +62,7 @@ fn a_chart_without_points_is_still_a_chart() {
 
 fn table() -> Table {
     Table {
-        columns: vec![
-            Column {
-                title: "link",
-                unit: "",
-                align: Align::Left,
-            },
-            Column {
-                title: "time",
-                unit: "s",
-                align: Align::Right,
-            },
-        ],
+        columns: vec![Column::text("link"), Column::number("time", "s")],
         rows: vec![
             Row {
                 begins_group: true,
@@ -145,4 +134,104 @@ fn bars_show_values_bounds_and_failures() {
     for text in ["83.2", "failed", "class=\"cap\"", ">geo<"] {
         assert!(html.contains(text), "{text}: {html}");
     }
+}
+
+fn marks(values: &[f64], wish: Wish) -> Vec<String> {
+    let scale = Scale::fit("x", values.iter().copied(), wish, 5);
+    for value in values.iter().filter(|v| v.is_finite()) {
+        let place = scale.place(*value);
+        assert!((0.0..=1.0).contains(&place), "{value}: {place}");
+    }
+    scale.ticks.into_iter().map(|(_, label)| label).collect()
+}
+
+#[test]
+fn scales_have_round_numbers() {
+    let linear = Wish::default();
+    let log = Wish {
+        may_be_log: true,
+        ..linear
+    };
+    assert_eq!(
+        marks(&[0.81, 0.99], linear),
+        ["0.80", "0.85", "0.90", "0.95", "1.00"]
+    );
+    assert_eq!(
+        marks(&[-3.0, 7.0], linear),
+        ["-4", "-2", "0", "2", "4", "6", "8"]
+    );
+    assert_eq!(marks(&[1.0, 20.0], log), ["0", "5", "10", "15", "20"]);
+    assert_eq!(
+        marks(&[1.0, 95.0], log),
+        ["1", "2", "5", "10", "20", "50", "100"]
+    );
+    assert_eq!(marks(&[0.0, 1e6], log)[..2], ["0", "200k"]);
+    let decades = marks(&[1e-20, 1e20], log);
+    assert!((3..12).contains(&decades.len()), "{decades:?}");
+    for odd in [
+        &[][..],
+        &[f64::NAN],
+        &[5.0, 5.0],
+        &[0.0],
+        &[-1e308, 1e308],
+        &[5e-324, 1e-323],
+        &[1e15, 1e15 + 1.0],
+    ] {
+        for wish in [
+            linear,
+            log,
+            Wish {
+                from_zero: true,
+                ..linear
+            },
+            Wish {
+                log: true,
+                ..linear
+            },
+        ] {
+            assert!(marks(odd, wish).len() < 1100, "{odd:?}");
+        }
+    }
+}
+
+#[test]
+fn numbers_are_short() {
+    for (value, text) in [
+        (0.0, "0"),
+        (1.5, "1.5"),
+        (20.0, "20"),
+        (200.0, "200"),
+        (1234.0, "1234"),
+        (12_340.0, "12.3k"),
+        (-3e6, "-3M"),
+        (0.000_02, "2.0e-5"),
+        (f64::NAN, "-"),
+    ] {
+        assert_eq!(short(value), text);
+    }
+    assert_eq!(significant(0.123_456, 4), "0.1235");
+    assert_eq!(significant(1234.56, 4), "1235");
+    assert_eq!(significant(99.999, 3), "100.0");
+    assert_eq!(file_name("a b/../C_d.svg"), "a-b-c_d-svg");
+    assert_eq!(file_name("../.."), "figure");
+}
+
+#[test]
+fn tables_are_markdown_too() {
+    let report = Report {
+        title: "A | B".into(),
+        lead: String::new(),
+        sections: vec![Section {
+            heading: "h".into(),
+            blocks: vec![
+                Block::Table(table()),
+                Block::Code("a ``` b".into()),
+                Block::List(vec!["x\ny".into()]),
+            ],
+        }],
+        footer: String::new(),
+    };
+    let expected = "# A \\| B\n\n## h\n\n| link | time (s) |\n|---|---:|\n| wifi | 1.50 |\n\
+                    | &lt;b&gt; | **failed** |\n\n````sh\na ``` b\n````\n\n- x y\n";
+    assert_eq!(report.to_markdown("figures"), expected);
 }

@@ -1,30 +1,50 @@
-//! Tables, for pages and for terminals.
+//! Tables, for pages, terminals and Markdown.
 
 use super::escape;
 
 /// Rows and columns.
-#[derive(Debug, Default)]
-pub(crate) struct Table {
+#[derive(Clone, Debug, Default)]
+pub struct Table {
     /// The columns, left to right.
-    pub(crate) columns: Vec<Column>,
+    pub columns: Vec<Column>,
     /// The rows, each with as many cells as there are columns.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
 }
 
 /// A column's heading.
-#[derive(Debug)]
-pub(crate) struct Column {
+#[derive(Clone, Debug)]
+pub struct Column {
     /// Its name.
-    pub(crate) title: &'static str,
+    pub title: String,
     /// The unit of its values; empty for none.
-    pub(crate) unit: &'static str,
+    pub unit: String,
     /// Which side its values stand on.
-    pub(crate) align: Align,
+    pub align: Align,
+}
+
+impl Column {
+    /// A column of texts.
+    pub fn text(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            unit: String::new(),
+            align: Align::Left,
+        }
+    }
+
+    /// A column of numbers.
+    pub fn number(title: impl Into<String>, unit: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            unit: unit.into(),
+            align: Align::Right,
+        }
+    }
 }
 
 /// Which side of a column values stand on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
+pub enum Align {
     /// Text.
     Left,
     /// Numbers.
@@ -32,26 +52,36 @@ pub(crate) enum Align {
 }
 
 /// One row.
-#[derive(Debug)]
-pub(crate) struct Row {
+#[derive(Clone, Debug)]
+pub struct Row {
     /// Whether a line parts it from the row above.
-    pub(crate) begins_group: bool,
+    pub begins_group: bool,
     /// Its cells.
-    pub(crate) cells: Vec<Cell>,
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    /// A row, parted from the one above when it `begins_group`.
+    pub fn new(begins_group: bool, cells: Vec<Cell>) -> Self {
+        Self {
+            begins_group,
+            cells,
+        }
+    }
 }
 
 /// One value.
-#[derive(Debug)]
-pub(crate) struct Cell {
+#[derive(Clone, Debug)]
+pub struct Cell {
     /// As shown.
-    pub(crate) text: String,
+    pub text: String,
     /// Whether it tells of a failure.
-    pub(crate) bad: bool,
+    pub bad: bool,
 }
 
 impl Cell {
     /// A value.
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    pub fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             bad: false,
@@ -59,7 +89,7 @@ impl Cell {
     }
 
     /// A failure.
-    pub(crate) fn bad(text: impl Into<String>) -> Self {
+    pub fn bad(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             bad: true,
@@ -69,7 +99,7 @@ impl Cell {
 
 impl Table {
     /// The table for a terminal: padded columns, a blank line between groups.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let widths: Vec<usize> = self
             .columns
             .iter()
@@ -87,12 +117,12 @@ impl Table {
             .collect();
         let mut out = String::new();
         self.text_line(
-            self.columns.iter().map(|column| column.title),
+            self.columns.iter().map(|column| column.title.as_str()),
             &widths,
             &mut out,
         );
         self.text_line(
-            self.columns.iter().map(|column| column.unit),
+            self.columns.iter().map(|column| column.unit.as_str()),
             &widths,
             &mut out,
         );
@@ -133,14 +163,14 @@ impl Table {
     pub(super) fn to_html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
         for column in &self.columns {
-            let unit = match column.unit {
+            let unit = match column.unit.as_str() {
                 "" => String::new(),
                 unit => format!("<small>{}</small>", escape(unit)),
             };
             out.push_str(&format!(
                 "<th{}>{}{unit}</th>",
                 class(column.align, false),
-                escape(column.title)
+                escape(&column.title)
             ));
         }
         out.push_str("</tr></thead><tbody>");
@@ -151,7 +181,11 @@ impl Table {
                 "<tr>"
             });
             for (cell, column) in row.cells.iter().zip(&self.columns) {
-                let class = class(column.align, cell.bad);
+                let class = match column.align {
+                    // Sentences may break; numbers and names do not.
+                    Align::Left if cell.text.len() > 30 => " class=\"t\"",
+                    align => class(align, cell.bad),
+                };
                 out.push_str(&format!("<td{class}>{}</td>", escape(&cell.text)));
             }
             out.push_str("</tr>");

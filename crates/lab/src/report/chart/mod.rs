@@ -2,58 +2,90 @@
 //!
 //! Purpose: turn figures into a page that opens anywhere, also without a network, and reads well
 //! in light, dark and print.
-//! Owns: [`Report`] and its parts, their HTML and inline SVG, colours, axis ticks, and the plain
-//! text form of a [`Table`].
+//! Owns: [`Report`] and its parts, their HTML, Markdown and SVG, colours, axis ticks, and the
+//! plain text form of a [`Table`].
 //! Does not own: what the figures mean (the caller writes definitions beside them).
-//! Called by: `demo`.
+//! Called by: reports of campaigns; `tautline demo`.
 //! To add a variant: a kind of content is one file here, a [`Block`] variant and its arm in
 //! `page.rs`.
 
 mod axis;
 mod bars;
+mod boxes;
+mod heat;
 mod lines;
+mod markdown;
 mod page;
+mod picture;
+mod plot;
+mod scale;
 mod style;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bars::{BarChart, BarGroup};
-pub(crate) use lines::{LineChart, Reference, Series};
-pub(crate) use table::{Align, Cell, Column, Row, Table};
+pub use bars::{BarChart, BarGroup};
+pub use boxes::BoxPlot;
+pub use heat::HeatMap;
+pub use lines::{LineChart, Reference, Series};
+pub use picture::{Panel, Picture, WIDTH, file_name};
+pub use plot::{Guide, Line, Plot, Style};
+pub use scale::{Scale, Wish, short, significant};
+pub use table::{Align, Cell, Column, Row, Table};
 
 /// One page.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub struct Report {
     /// Heading and window title.
-    pub(crate) title: String,
+    pub title: String,
     /// A sentence or two under the heading.
-    pub(crate) lead: String,
+    pub lead: String,
     /// The body, in order.
-    pub(crate) sections: Vec<Section>,
+    pub sections: Vec<Section>,
     /// Last line of the page.
-    pub(crate) footer: String,
+    pub footer: String,
 }
 
 impl Report {
     /// The page as one HTML document without any reference to another file.
-    pub(crate) fn to_html(&self) -> String {
+    pub fn to_html(&self) -> String {
         page::render(self)
+    }
+
+    /// The same as Markdown, with [`Picture`]s as files in the folder `figures`. Legends, bars and
+    /// line charts, which have no file, are left out.
+    pub fn to_markdown(&self, figures: &str) -> String {
+        markdown::render(self, figures)
+    }
+
+    /// The pictures, in order.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.filter_map(|block| match block {
+            Block::Picture(picture) => Some(picture),
+            _ => None,
+        })
     }
 }
 
 /// A part of the page under a heading of its own.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub struct Section {
     /// The heading.
-    pub(crate) heading: String,
+    pub heading: String,
     /// What stands under it, in order.
-    pub(crate) blocks: Vec<Block>,
+    pub blocks: Vec<Block>,
 }
 
 /// One piece of content. All texts are plain; markup in them is shown, not obeyed.
 #[derive(Debug)]
-pub(crate) enum Block {
+pub enum Block {
+    /// A heading within a section.
+    Heading(String),
+    /// Points.
+    List(Vec<String>),
+    /// A picture, over the whole width.
+    Picture(Picture),
     /// A paragraph.
     Text(String),
     /// A command or other text to be copied.
@@ -72,11 +104,11 @@ pub(crate) enum Block {
 
 /// What one colour and mark stands for.
 #[derive(Clone, Debug)]
-pub(crate) struct LegendEntry {
+pub struct LegendEntry {
     /// The name of the series.
-    pub(crate) name: String,
+    pub name: String,
     /// Its place in the palette; see [`Series::slot`].
-    pub(crate) slot: usize,
+    pub slot: usize,
 }
 
 /// `text` with the characters that HTML gives a meaning replaced.

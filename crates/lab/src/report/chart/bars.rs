@@ -12,26 +12,26 @@ const WIDEST_BAR: f64 = 54.0;
 
 /// Bars side by side in named groups.
 #[derive(Debug)]
-pub(crate) struct BarChart {
+pub struct BarChart {
     /// What is shown, without its unit.
-    pub(crate) title: String,
+    pub title: String,
     /// A short line under the title.
-    pub(crate) note: String,
+    pub note: String,
     /// The unit of the values.
-    pub(crate) y_unit: String,
+    pub y_unit: String,
     /// The groups, left to right.
-    pub(crate) groups: Vec<BarGroup>,
+    pub groups: Vec<BarGroup>,
 }
 
 /// Bars that belong together.
 #[derive(Debug)]
-pub(crate) struct BarGroup {
+pub struct BarGroup {
     /// Under the group.
-    pub(crate) name: String,
+    pub name: String,
     /// Palette place and value of each bar; `None` where there is no value.
-    pub(crate) bars: Vec<(usize, Option<f64>)>,
+    pub bars: Vec<(usize, Option<f64>)>,
     /// A level drawn across the group.
-    pub(crate) bound: Option<f64>,
+    pub bound: Option<f64>,
 }
 
 impl BarChart {

@@ -11,43 +11,43 @@ const HEIGHT: f64 = 290.0;
 
 /// One line over a common x axis; both axes start at zero.
 #[derive(Debug)]
-pub(crate) struct LineChart {
+pub struct LineChart {
     /// What is shown, without its unit.
-    pub(crate) title: String,
+    pub title: String,
     /// How it was measured; a short line under the title.
-    pub(crate) note: String,
+    pub note: String,
     /// What the x axis shows, with its unit.
-    pub(crate) x_label: String,
+    pub x_label: String,
     /// The unit of the y axis.
-    pub(crate) y_unit: String,
+    pub y_unit: String,
     /// Nothing above this value is drawn; `None` shows everything. The note should say so.
-    pub(crate) y_limit: Option<f64>,
+    pub y_limit: Option<f64>,
     /// The lines.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
     /// Levels to compare with.
-    pub(crate) references: Vec<Reference>,
+    pub references: Vec<Reference>,
 }
 
 /// One line.
 #[derive(Debug)]
-pub(crate) struct Series {
+pub struct Series {
     /// What it is; shown when the line is pointed at.
-    pub(crate) name: String,
+    pub name: String,
     /// Its place in the palette. The same thing has the same place in every chart of a report.
-    pub(crate) slot: usize,
+    pub slot: usize,
     /// Points in order of x. A y that is not finite interrupts the line.
-    pub(crate) points: Vec<(f64, f64)>,
+    pub points: Vec<(f64, f64)>,
 }
 
 /// A dashed line at one level.
 #[derive(Debug)]
-pub(crate) struct Reference {
+pub struct Reference {
     /// Written on it.
-    pub(crate) label: String,
+    pub label: String,
     /// The level.
-    pub(crate) value: f64,
+    pub value: f64,
     /// Whether the label stands below the line, out of the way of curves above it.
-    pub(crate) label_below: bool,
+    pub label_below: bool,
 }
 
 impl LineChart {

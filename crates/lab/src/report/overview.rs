@@ -1,0 +1,293 @@
+//! What was run, what was expected, what did not go well, and how to read the rest.
+
+use std::collections::BTreeMap;
+
+use super::{
+    chart::{Block, Cell, Column, Row, Section, Table},
+    data::{Data, Distinct, Shown},
+};
+
+/// Groups of failures that get a row; further ones are counted in one.
+const MOST_REASONS: usize = 200;
+/// Levels of a factor that are written out.
+const MOST_LEVELS: usize = 16;
+
+pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
+    let mut sections = Vec::new();
+    if !data.plan.expect.is_empty() {
+        sections.push(Section {
+            heading: "What is expected".to_owned(),
+            blocks: vec![Block::List(data.plan.expect.clone())],
+        });
+    }
+    sections.push(outcome(data));
+    sections.push(made(data));
+    sections
+}
+
+/// How the results came about.
+fn made(data: &Data<'_>) -> Section {
+    let plan = data.plan;
+    let options = &plan.options;
+    let mut command = format!("tautline lab run {}", plan.name);
+    if options.smoke {
+        command.push_str(" --smoke");
+    }
+    if options.draw != 0 {
+        command.push_str(&format!(" --draw {}", options.draw));
+    }
+    if let Some(seeds) = options.seeds {
+        command.push_str(&format!(" --seeds {seeds}"));
+    }
+    let mut folder = plan.name.clone();
+    if options.smoke {
+        folder.push_str("-smoke");
+    }
+    if options.draw != 0 {
+        folder.push_str(&format!("-draw{}", options.draw));
+    }
+    command.push_str(&format!("\ntautline lab report lab-results/{folder}"));
+    let cells = format!(
+        "{} = {} points x {} solutions x {} repetitions",
+        plan.len(),
+        plan.points.len(),
+        plan.solutions.len(),
+        plan.repetitions
+    );
+    let mut entries = vec![
+        ("plan".to_owned(), plan.name.clone()),
+        (
+            "size".to_owned(),
+            if options.smoke {
+                "smoke: reduced, to show that it runs; its figures prove nothing".to_owned()
+            } else {
+                "full".to_owned()
+            },
+        ),
+        ("draw".to_owned(), options.draw.to_string()),
+        ("cells".to_owned(), cells),
+        (
+            "chance".to_owned(),
+            "a cell's seed follows from draw, point and repetition: solutions of one point and \
+             repetition meet the same"
+                .to_owned(),
+        ),
+    ];
+    for (index, factor) in plan.factors.iter().enumerate() {
+        entries.push((format!("factor {factor}"), levels(&data.levels(index))));
+    }
+    for (name, options) in &plan.solutions {
+        let table = toml::Table::try_from(options).unwrap_or_default();
+        let text: Vec<String> = table
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        entries.push((format!("solution {name}"), text.join(", ")));
+    }
+    Section {
+        heading: "How it was made".to_owned(),
+        blocks: vec![Block::Code(command), Block::Definitions(entries)],
+    }
+}
+
+fn levels(levels: &[Distinct]) -> String {
+    if levels.len() <= MOST_LEVELS {
+        let labels: Vec<&str> = levels.iter().map(|level| level.label.as_str()).collect();
+        return labels.join(", ");
+    }
+    match (levels.first(), levels.last()) {
+        (Some(first), Some(last)) => {
+            format!("{} levels, {} to {}", levels.len(), first.label, last.label)
+        }
+        _ => String::new(),
+    }
+}
+
+/// How many cells ran, and all that did not end well.
+fn outcome(data: &Data<'_>) -> Section {
+    let plan = data.plan;
+    let mut ran = 0usize;
+    let mut nondeterministic = 0usize;
+    let mut troubled: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for index in 0..plan.len() {
+        if data.row(index).is_none() {
+            continue;
+        }
+        ran += 1;
+        nondeterministic += usize::from(data.text(index, "flag") == Some("nondeterministic"));
+        let status = data.text(index, "status").unwrap_or("without status");
+        if status != "ok" {
+            let reason = data.text(index, "reason").unwrap_or("no reason given");
+            troubled.entry((status, reason)).or_default().push(index);
+        }
+    }
+    let not_ok: usize = troubled.values().map(Vec::len).sum();
+    let missing = plan.len() - ran;
+    let mut words = format!(
+        "{} of {} cells have a row; {} ended ok, {not_ok} did not.",
+        ran,
+        plan.len(),
+        ran - not_ok
+    );
+    if missing > 0 {
+        words.push_str(&format!(
+            " {missing} have not run yet: this report is of an unfinished campaign."
+        ));
+    }
+    words.push_str(&match nondeterministic {
+        0 => " Every one repeats itself with the same seed.".to_owned(),
+        n => format!(" {n} hold a stack that does not repeat itself with the same seed."),
+    });
+    let mut blocks = vec![Block::Text(words)];
+    if !troubled.is_empty() {
+        blocks.push(Block::Text(
+            "A row that is not ok still counts wherever it has a value; where it has none, tables \
+             say how many have one, and distributions end below 1."
+                .to_owned(),
+        ));
+        blocks.push(Block::Table(reasons(data, troubled)));
+        blocks.push(Block::Table(by_solution(data)));
+    }
+    Section {
+        heading: "Cells".to_owned(),
+        blocks,
+    }
+}
+
+fn reasons(data: &Data<'_>, troubled: BTreeMap<(&str, &str), Vec<usize>>) -> Table {
+    let mut groups: Vec<_> = troubled.into_iter().collect();
+    groups.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+    let rest = groups.split_off(groups.len().min(MOST_REASONS));
+    let mut rows: Vec<Row> = groups
+        .into_iter()
+        .map(|((status, reason), cells)| {
+            let mut which: Vec<String> = cells.iter().take(8).map(usize::to_string).collect();
+            if cells.len() > which.len() {
+                which.push("...".to_owned());
+            }
+            let first = cells.first().and_then(|index| data.cell(*index));
+            let solution = first.map_or("", |cell| data.solution(cell.solution));
+            Row::new(
+                true,
+                vec![
+                    Cell::bad(status),
+                    Cell::new(reason),
+                    Cell::new(cells.len().to_string()),
+                    Cell::new(which.join(", ")),
+                    Cell::new(solution),
+                ],
+            )
+        })
+        .collect();
+    if !rest.is_empty() {
+        let cells: usize = rest.iter().map(|(_, cells)| cells.len()).sum();
+        let words = format!("{} further reasons, in cells.csv", rest.len());
+        rows.push(Row::new(
+            true,
+            vec![
+                Cell::bad("various"),
+                Cell::new(words),
+                Cell::new(cells.to_string()),
+                Cell::new(""),
+                Cell::new(""),
+            ],
+        ));
+    }
+    Table {
+        columns: vec![
+            Column::text("status"),
+            Column::text("reason"),
+            Column::number("cells", ""),
+            Column::text("numbers"),
+            Column::text("first under"),
+        ],
+        rows,
+    }
+}
+
+/// Whose cells did not end well.
+fn by_solution(data: &Data<'_>) -> Table {
+    let rows = data
+        .solutions()
+        .map(|solution| {
+            let (mut ran, mut bad) = (0usize, 0usize);
+            for index in (0..data.plan.points.len()).flat_map(|point| data.cells(point, solution)) {
+                if data.row(index).is_some() {
+                    ran += 1;
+                    bad += usize::from(data.text(index, "status") != Some("ok"));
+                }
+            }
+            let count = if bad == 0 {
+                Cell::new("0")
+            } else {
+                Cell::bad(bad.to_string())
+            };
+            Row::new(
+                true,
+                vec![
+                    Cell::new(data.solution(solution)),
+                    Cell::new(ran.to_string()),
+                    count,
+                ],
+            )
+        })
+        .collect();
+    Table {
+        columns: vec![
+            Column::text("solution"),
+            Column::number("cells", "that ran"),
+            Column::number("not ok", "of these"),
+        ],
+        rows,
+    }
+}
+
+/// What words and figures mean.
+pub(super) fn reading(data: &Data<'_>, metrics: &[Shown]) -> Section {
+    let bootstrap = &data.bootstrap;
+    let mut entries: Vec<(String, String)> = metrics
+        .iter()
+        .map(|metric| (metric.label(), metric.definition()))
+        .collect();
+    let more = [
+        (
+            "interval",
+            format!(
+                "{:.0} % between percentiles of {} resamples with replacement (bootstrap, seed {})",
+                bootstrap.confidence * 100.0,
+                bootstrap.resamples,
+                bootstrap.seed
+            ),
+        ),
+        (
+            "paired ratio",
+            "value / the baseline's at the same point and repetition; medians and geometric means \
+             are taken of these ratios"
+                .to_owned(),
+        ),
+        (
+            "ratio of medians",
+            "median of all values / median of all the baseline's; says nothing of pairs".to_owned(),
+        ),
+        (
+            "p (Welch)",
+            "t = (m1 - m2) / sqrt(v1/n1 + v2/n2) with means m, unbiased variances v and counts n; \
+             degrees of freedom (v1/n1 + v2/n2)^2 / ((v1/n1)^2/(n1-1) + (v2/n2)^2/(n2-1)); \
+             two-sided, from the incomplete beta function; no correction for many tests"
+                .to_owned(),
+        ),
+        (
+            "quantile",
+            "linear between the two nearest values in order".to_owned(),
+        ),
+        (
+            "capacity",
+            "the link's rate, counted in IP bytes".to_owned(),
+        ),
+    ];
+    entries.extend(more.map(|(term, words)| (term.to_owned(), words)));
+    Section {
+        heading: "What the figures mean".to_owned(),
+        blocks: vec![Block::Definitions(entries)],
+    }
+}
