@@ -42,6 +42,8 @@ pub struct Flow {
     pub size: u64,
     /// One-way delay between the client and the bottleneck.
     pub access: Duration,
+    /// When the client closes the connection, whatever is still to come.
+    pub stop: Option<Duration>,
 }
 
 impl Flow {
@@ -57,6 +59,7 @@ impl Flow {
             start: Duration::ZERO,
             size: ENDLESS,
             access: Duration::ZERO,
+            stop: None,
         }
     }
 
@@ -78,6 +81,13 @@ impl Flow {
     #[must_use]
     pub fn further(mut self, access: Duration) -> Self {
         self.access = access;
+        self
+    }
+
+    /// The same, closed by the client at that time.
+    #[must_use]
+    pub fn stopping(mut self, stop: Duration) -> Self {
+        self.stop = Some(stop);
         self
     }
 
@@ -183,7 +193,10 @@ impl Trial {
                 world.rng(2 * index as u64 + 2),
             );
             let client = PatternClient::new(config, server_at, &[flow.size]);
-            let app = Starter::new(Instant::ZERO + flow.start, client);
+            let app = Starter {
+                stop: flow.stop.map(|stop| Instant::ZERO + stop),
+                ..Starter::new(Instant::ZERO + flow.start, client)
+            };
             let client = QuicHost::new(endpoint, client_at, app);
             let client = world.add_host(client_at, Box::new(client));
             let server = world.add_host(server_at, Box::new(server));
@@ -203,16 +216,23 @@ impl Trial {
     }
 }
 
-/// A client that connects when its time has come.
+/// A client that connects, and closes, when its time has come.
 pub(crate) struct Starter {
     start: Option<Instant>,
+    stop: Option<Instant>,
+    /// Whether it closed a connection that was alive.
+    stopped: bool,
     client: PatternClient,
 }
 
 impl Starter {
     pub(crate) fn new(start: Instant, client: PatternClient) -> Self {
-        let start = Some(start);
-        Self { start, client }
+        Self {
+            start: Some(start),
+            stop: None,
+            stopped: false,
+            client,
+        }
     }
 
     pub(crate) fn client(&self) -> &PatternClient {
@@ -226,12 +246,23 @@ impl App for Starter {
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_>) {
-        self.start = None;
-        self.client.on_start(cx);
+        if self.start.take_if(|start| *start <= cx.now).is_some() {
+            self.client.on_start(cx);
+        }
+        if self.stop.take_if(|stop| *stop <= cx.now).is_some()
+            && self.client.ended.is_none()
+            && let Some(handle) = self.client.handle
+        {
+            let now = cx.now;
+            if let Some(connection) = cx.connection(handle) {
+                connection.close(now, 0, bytes::Bytes::new());
+                self.stopped = true;
+            }
+        }
     }
 
     fn poll_timer(&self) -> Option<Instant> {
-        self.start
+        self.start.into_iter().chain(self.stop).min()
     }
 }
 
@@ -306,9 +337,11 @@ impl Running {
         for ((&(client, server), flow), history) in
             self.hosts.iter().zip(&trial.flows).zip(&self.histories)
         {
+            let stopped = self.world.node::<QuicHost<Starter>>(client).app().stopped;
             let client = self.client(client);
             let server: &PatternServer = self.world.node::<QuicHost<PatternServer>>(server).app();
-            let done = client.is_done();
+            // A connection that was closed on purpose did not fail.
+            let done = client.is_done() || stopped;
             let error = client
                 .ended
                 .clone()

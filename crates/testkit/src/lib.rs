@@ -1,6 +1,7 @@
 //! What tests of several crates share. Never a dependency of anything that ships.
 
 pub mod apps;
+pub mod bars;
 pub mod cross;
 pub mod figure;
 pub mod fuzz;

@@ -176,6 +176,26 @@ impl Cubic {
         }
     }
 
+    /// In congestion avoidance at this window, at the flat part of a new curve.
+    pub(super) fn resuming(window: u64, mtu: u64) -> Self {
+        let mtu = mtu.max(1);
+        let window = window.max(minimum_window(mtu)) as f64;
+        let config = CubicConfig::default();
+        Self {
+            config,
+            mtu,
+            window,
+            threshold: window,
+            hystart: None,
+            curve: Curve::default(),
+            recovery_start: None,
+            window_use: WindowUse::new(config.growth_use),
+            unused_since: None,
+            last_ack: None,
+            before: None,
+        }
+    }
+
     fn minimum(&self) -> f64 {
         minimum_window(self.mtu) as f64
     }

@@ -35,7 +35,7 @@ use crate::{
     units::{PacketNumber, Rate},
 };
 
-pub use bbr::Bbr3Factory;
+pub use bbr::{Bbr3Factory, Bbr3TautFactory, TautRules};
 pub use bbr1::Bbr1Factory;
 pub use bbr2::Bbr2Factory;
 pub use cubic::{CubicConfig, CubicFactory};

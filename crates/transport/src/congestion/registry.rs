@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    Bbr1Factory, Bbr2Factory, Bbr3Factory, CubicConfig, CubicFactory, IgnoreLossFactory,
-    NewRenoFactory, SharedControllerFactory,
+    Bbr1Factory, Bbr2Factory, Bbr3Factory, Bbr3TautFactory, CubicConfig, CubicFactory,
+    IgnoreLossFactory, NewRenoFactory, SharedControllerFactory,
 };
 
 /// A name and what builds the factory behind it.
@@ -18,6 +18,7 @@ const ENTRIES: &[Entry] = &[
     ("bbr1", || Arc::new(Bbr1Factory::default())),
     ("bbr2", || Arc::new(Bbr2Factory::default())),
     ("cubic-rtt-scaled", || Arc::new(cubic_rtt_scaled())),
+    ("bbr3-taut", || Arc::new(Bbr3TautFactory::default())),
 ];
 
 /// Controls for experiments, which harm others on a real network.

@@ -61,17 +61,30 @@ impl Signals {
 impl Bbr {
     /// Whether so much was lost of what was in flight that the volume must have been too high.
     pub(super) fn is_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
-        lost as f64 > tx_in_flight as f64 * self.params.loss_threshold
+        let threshold = self.params.loss_threshold;
+        if self.params.rules.excess_loss {
+            let mtu = self.mtu as f64;
+            return lost as f64 / mtu > self.ledger.allowed(tx_in_flight as f64 / mtu, threshold);
+        }
+        lost as f64 > tx_in_flight as f64 * threshold
+    }
+
+    /// Whether what this round lost so far is congestion.
+    fn is_loss_congestion(&self) -> bool {
+        let window = (self.window / self.mtu) as f64;
+        let threshold = self.params.loss_threshold;
+        !self.params.rules.excess_loss || self.ledger.is_congested(threshold, window)
     }
 
     pub(super) fn handle_lost_packets(&mut self, event: &LossEvent<'_>) {
         // The count as it was when each packet in turn was declared lost.
         let mut lost = event.lost.saturating_sub(event.lost_bytes);
+        let congestion = self.is_loss_congestion();
         for packet in event.packets {
             lost = lost.saturating_add(packet.bytes);
-            self.note_loss(event.now, packet.sent);
+            self.note_loss(event.now, packet.sent, congestion);
             let expected = self.signals.last_lost.and_then(|last| last.checked_add(1));
-            if expected != Some(packet.packet_number) {
+            if congestion && expected != Some(packet.packet_number) {
                 self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
             }
             self.signals.last_lost = Some(packet.packet_number);
@@ -92,7 +105,7 @@ impl Bbr {
 
     /// The volume in flight at which losses crossed the threshold, within this packet.
     fn inflight_at_loss(&self, packet: &LostPacket, lost: u64) -> u64 {
-        let threshold = self.params.loss_threshold;
+        let threshold = self.loss_threshold();
         let inflight_before = packet.tx_in_flight.saturating_sub(packet.bytes) as f64;
         let lost_before = lost.saturating_sub(packet.bytes) as f64;
         let prefix = (threshold * inflight_before - lost_before) / (1.0 - threshold);
@@ -113,15 +126,24 @@ impl Bbr {
         }
     }
 
-    fn note_loss(&mut self, now: Instant, sent: Instant) {
-        if !self.signals.loss_in_round {
+    /// The share of loss at which a probe went too high.
+    fn loss_threshold(&self) -> f64 {
+        if self.params.rules.excess_loss {
+            self.params.loss_threshold + self.ledger.base()
+        } else {
+            self.params.loss_threshold
+        }
+    }
+
+    fn note_loss(&mut self, now: Instant, sent: Instant, congestion: bool) {
+        if congestion && !self.signals.loss_in_round {
             self.signals.round_delivered = self.delivered;
         }
         if self.recovery.begins_episode(sent) {
             self.save_state_upon_loss();
         }
         self.recovery.on_loss(now, sent);
-        self.signals.loss_in_round = true;
+        self.signals.loss_in_round |= congestion;
     }
 
     /// CE marks are congestion like loss; the draft leaves the response open. A round with marks
@@ -131,12 +153,13 @@ impl Bbr {
         if event.ce_packets == 0 {
             return;
         }
-        self.note_loss(event.now, event.largest_acked_sent);
+        self.note_loss(event.now, event.largest_acked_sent, true);
         self.undo.marked = true;
         self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
         let marked = event.ce_packets.saturating_mul(self.mtu);
         self.signals.marked = self.signals.marked.saturating_add(marked);
-        let too_high = self.is_too_high(self.signals.marked, event.bytes_in_flight);
+        let threshold = self.params.loss_threshold;
+        let too_high = self.signals.marked as f64 > event.bytes_in_flight as f64 * threshold;
         if self.cycle.probe_sample && too_high {
             self.handle_inflight_too_high(event.now, event.bytes_in_flight, false);
         }
@@ -147,7 +170,8 @@ impl Bbr {
         if !self.signals.round_started {
             return;
         }
-        if self.signals.loss_in_round && !self.state.is_probing_bandwidth() {
+        let bounded = !self.state.is_probing_bandwidth() && !self.is_sharing();
+        if self.signals.loss_in_round && bounded {
             if self.bw_shortterm == Rate::MAX {
                 self.bw_shortterm = self.max_bw.get();
             }

@@ -23,7 +23,8 @@ impl Bbr {
     }
 
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
-        let rate = self.bw.mul_f64(gain * (1.0 - self.params.pacing_margin));
+        let gain = gain * (1.0 - self.params.pacing_margin) * self.loss_compensation();
+        let rate = self.bw.mul_f64(gain);
         // While the pipe is not known to be full a low estimate must not slow the search.
         if self.full_pipe.reached || rate > self.pacing_rate {
             self.pacing_rate = rate;
@@ -95,9 +96,11 @@ impl Bbr {
         let cap = match self.state {
             State::Startup => UNBOUNDED,
             State::ProbeCruise | State::ProbeRtt => self.inflight_with_headroom(),
-            State::Drain | State::ProbeDown | State::ProbeRefill | State::ProbeUp => {
-                self.inflight_longterm
-            }
+            State::Drain
+            | State::ProbeDown
+            | State::ProbeRefill
+            | State::ProbeUp
+            | State::Share => self.inflight_longterm,
         };
         let cap = cap.min(self.inflight_shortterm).max(self.min_pipe());
         self.window = self.window.min(cap);

@@ -141,6 +141,9 @@ impl Bbr {
             self.cycle.previous_precautionary = true;
             return true;
         }
+        if self.params.rules.brief_probe && self.full_pipe.now {
+            return true;
+        }
         if self.cwnd_limited.recently() && self.window >= self.inflight_longterm {
             // The bound, not the path, limits the rate: a plateau says nothing.
             self.full_pipe.restart(sample.delivery_rate);

@@ -1,6 +1,7 @@
 //! BBR: a model of the path sets rate and window.
 //!
-//! Purpose: `bbr3`, the algorithm of draft-ietf-ccwg-bbr-06.
+//! Purpose: `bbr3`, the algorithm of draft-ietf-ccwg-bbr-06, and `bbr3-taut`, which deviates from
+//! it by the rules of [`taut`].
 //! Owns: the path model ([`model`]), the states ([`state`], [`startup`], [`cycle`],
 //! [`probe_rtt`]), the bounds that loss sets ([`bounds`], [`undo`]), rate and window ([`control`]).
 //! Does not own: delivery-rate samples (`recovery/`), pacing itself (`super::pacer`).
@@ -17,10 +18,13 @@ mod params;
 mod probe_rtt;
 mod startup;
 mod state;
+mod taut;
 mod undo;
 
 #[cfg(test)]
 mod tests;
+
+pub use self::taut::{Bbr3TautFactory, TautRules};
 
 use self::{
     bounds::Signals,
@@ -29,6 +33,7 @@ use self::{
     params::Params,
     probe_rtt::ProbeRtt,
     state::State,
+    taut::{Ledger, QueueView, Share},
     undo::{Recovery, Undo},
 };
 use super::{
@@ -103,6 +108,12 @@ struct Bbr {
     idle_restart: bool,
     cwnd_limited: CwndLimited,
 
+    /// Loss with and without a queue.
+    ledger: Ledger,
+    queue: QueueView,
+    /// Present while others keep the queue full.
+    share: Option<Share>,
+
     pacing_rate: Rate,
     quantum: u64,
     /// What the peer was asked to do with its acknowledgements.
@@ -138,6 +149,9 @@ impl Bbr {
             probe_rtt: ProbeRtt::new(initial_window),
             idle_restart: false,
             cwnd_limited: CwndLimited::default(),
+            ledger: Ledger::default(),
+            queue: QueueView::new(context.now),
+            share: None,
             pacing_rate: Rate::ZERO,
             quantum: 0,
             ack_request: None,
@@ -161,12 +175,14 @@ impl Bbr {
             .on_ack(sample, self.bw, self.window, self.rounds.count, keep);
         self.full_pipe
             .on_ack(sample, self.rounds.started, &self.params);
+        self.check_brief_probe();
         self.check_startup_done(sample);
         self.check_drain_done(sample);
         self.update_cycle(sample);
         self.update_min_rtt(sample);
         self.check_probe_rtt(sample);
         self.signals.advance(sample);
+        self.update_share(sample);
         self.bw = self.max_bw.get().min(self.bw_shortterm);
     }
 
@@ -178,6 +194,7 @@ impl Bbr {
         }
         self.max_bw.on_sample(sample);
         self.adapt_lower_bounds();
+        self.note_acked(sample);
     }
 }
 
@@ -189,6 +206,7 @@ impl CongestionController for Bbr {
     fn on_sent(&mut self, event: &SentEvent) {
         self.cwnd_limited.this_round |=
             event.bytes_in_flight.saturating_add(self.mtu) > self.window;
+        self.share_on_sent(event);
     }
 
     fn on_ack(&mut self, event: &AckEvent) {
@@ -205,11 +223,14 @@ impl CongestionController for Bbr {
         self.set_pacing_rate(self.state.pacing_gain(&self.params));
         self.set_quantum();
         self.set_window(&sample);
+        self.share_on_ack(event);
     }
 
     fn on_loss(&mut self, event: &LossEvent<'_>) {
         self.delivered = event.delivered;
+        self.note_lost(event);
         self.handle_lost_packets(event);
+        self.share_on_loss(event);
         if event.persistent {
             // As after a retransmission timeout: room for one more packet. s5.6.4.4.
             let window = event.bytes_in_flight.saturating_add(self.mtu);
@@ -219,14 +240,17 @@ impl CongestionController for Bbr {
 
     fn on_ecn(&mut self, event: &EcnEvent) {
         self.handle_marks(event);
+        self.share_on_ecn(event);
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLossEvent) {
         self.handle_spurious_loss(event);
+        self.share_on_spurious(event);
     }
 
     fn on_mtu(&mut self, mtu: u64) {
         self.mtu = mtu.max(1);
+        self.share_on_mtu();
         self.window = self.window.max(minimum_window(self.mtu));
         self.set_quantum();
     }
@@ -238,6 +262,7 @@ impl CongestionController for Bbr {
     fn on_restart_from_idle(&mut self, now: Instant) {
         self.idle_restart = true;
         self.aggregation.restart(now);
+        self.share_on_idle(now);
         if self.state.is_probe_bw() {
             self.set_pacing_rate(1.0);
         } else if self.state == State::ProbeRtt {

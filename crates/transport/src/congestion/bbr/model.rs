@@ -132,12 +132,20 @@ impl MinRtt {
     }
 
     /// Whether the interval has passed; to be asked before [`Self::on_sample`] changes the value.
-    pub(super) fn check_due(&mut self, now: Instant, params: &Params) -> bool {
-        self.probe_due = now > self.probe_stamp + params.probe_rtt_interval;
+    pub(super) fn check_due(&mut self, now: Instant, params: &Params, patience: u32) -> bool {
+        let interval = params.probe_rtt_interval.saturating_mul(patience);
+        self.probe_due = now > self.probe_stamp + interval;
         self.probe_due
     }
 
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Option<Duration>, params: &Params) {
+        if params.rules.confirm_min_rtt
+            && let (Some(rtt), Some(value)) = (rtt, self.value)
+            && is_confirmed(rtt, value)
+        {
+            self.probe_stamp = now;
+            self.stamp = now;
+        }
         if let Some(rtt) = rtt
             && (self.probe_due || self.probe_value.is_none_or(|low| rtt < low))
         {
@@ -157,6 +165,14 @@ impl MinRtt {
         self.probe_stamp = now;
     }
 }
+
+/// Whether the sample is as good as the minimum.
+fn is_confirmed(rtt: Duration, min: Duration) -> bool {
+    rtt <= min.saturating_add(min / CONFIRMS)
+}
+
+/// A sample that exceeds the minimum RTT by less than this part of it confirms it.
+const CONFIRMS: u32 = 16;
 
 /// Slots of the aggregation filter: the present round and ten before it.
 const SLOTS: usize = 11;

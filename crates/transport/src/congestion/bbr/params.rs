@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::taut::TautRules;
+
 /// Gains, thresholds and times; a variant of BBRv3 differs in these.
 ///
 /// Names follow draft-ietf-ccwg-bbr-06 s2.
@@ -9,6 +11,8 @@ use std::time::Duration;
 pub(super) struct Params {
     /// Registry key.
     pub(super) name: &'static str,
+    /// Deviations from the draft.
+    pub(super) rules: TautRules,
     pub(super) startup_pacing_gain: f64,
     pub(super) drain_pacing_gain: f64,
     pub(super) probe_down_pacing_gain: f64,
@@ -55,6 +59,7 @@ impl Params {
     /// draft-ietf-ccwg-bbr-06.
     pub(super) const BBR3: Self = Self {
         name: "bbr3",
+        rules: TautRules::NONE,
         // 4 ln 2.
         startup_pacing_gain: 2.772_588_722_239_781,
         drain_pacing_gain: 0.5,

@@ -42,7 +42,8 @@ impl ProbeRtt {
 
 impl Bbr {
     pub(super) fn update_min_rtt(&mut self, sample: &Sample) {
-        let due = self.min_rtt.check_due(sample.now, &self.params);
+        let patience = self.probe_rtt_patience();
+        let due = self.min_rtt.check_due(sample.now, &self.params, patience);
         if due && self.state != State::ProbeRtt {
             let half = self.bdp(self.params.probe_rtt_cwnd_gain);
             self.probe_rtt.window = half.max(self.min_pipe());
@@ -94,6 +95,9 @@ impl Bbr {
         self.min_rtt.on_probe_done(now);
         self.restore_window();
         self.reset_short_term_model();
+        if self.resume_share(now) {
+            return;
+        }
         if self.full_pipe.reached {
             self.start_probe_down(now);
             self.start_probe_cruise();

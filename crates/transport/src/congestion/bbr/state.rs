@@ -19,6 +19,8 @@ pub(super) enum State {
     ProbeUp,
     /// Halves the data in flight, to see the path without queue.
     ProbeRtt,
+    /// Holds the window that CUBIC would have; of `bbr3-taut` only.
+    Share,
 }
 
 impl State {
@@ -40,7 +42,7 @@ impl State {
             Self::Drain => params.drain_pacing_gain,
             Self::ProbeDown => params.probe_down_pacing_gain,
             Self::ProbeUp => params.probe_up_pacing_gain,
-            Self::ProbeCruise | Self::ProbeRefill | Self::ProbeRtt => 1.0,
+            Self::ProbeCruise | Self::ProbeRefill | Self::ProbeRtt | Self::Share => 1.0,
         }
     }
 
@@ -61,6 +63,7 @@ impl State {
             Self::ProbeRefill => "probe_bw_refill",
             Self::ProbeUp => "probe_bw_up",
             Self::ProbeRtt => "probe_rtt",
+            Self::Share => "share",
         }
     }
 }

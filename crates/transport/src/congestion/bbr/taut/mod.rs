@@ -1,0 +1,219 @@
+//! `bbr3-taut`: what it does otherwise than `bbr3`.
+//!
+//! Purpose: the rules that make BBR tell random loss from congestion and share a queue that others
+//! keep full. Reasoning, formulae and ablation: `docs/bbr3-taut.md`.
+//! Owns: [`TautRules`], the loss account ([`ledger`]), what the RTT says about the queue
+//! ([`queue`]), the window held beside others ([`share`]).
+//! Does not own: states, gains and the model, which are those of `bbr3`.
+
+mod ledger;
+mod queue;
+mod share;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub(super) use self::{ledger::Ledger, queue::QueueView, share::Share};
+use super::{
+    super::{CongestionController, ControllerContext, ControllerFactory, LossEvent},
+    Bbr,
+    model::Sample,
+    params::Params,
+    state::State,
+};
+
+/// The deviations of `bbr3-taut` from `bbr3`, each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TautRules {
+    /// Only loss beyond the path's own rate counts, and outside of probes only where the queue is
+    /// long.
+    pub excess_loss: bool,
+    /// A sample close to the minimum RTT confirms it, so that ProbeRTT is not needed.
+    pub confirm_min_rtt: bool,
+    /// Beside others who keep the queue full the window is that of CUBIC.
+    pub share: bool,
+    /// When the queue vanishes while sharing, bandwidth is probed at once.
+    pub take_freed: bool,
+    /// ProbeBW_DOWN drains the probe's queue within few round trips.
+    pub quick_drain: bool,
+    /// A search for bandwidth ends when a round that did not deliver more met a queue throughout.
+    pub brief_probe: bool,
+    /// Pacing makes up for what the path loses on its own.
+    pub pace_for_loss: bool,
+    /// While sharing, the window grows slowly where the queue is all but full.
+    pub gentle_top: bool,
+}
+
+impl TautRules {
+    /// Every rule: `bbr3-taut`.
+    pub const ALL: Self = Self {
+        excess_loss: true,
+        confirm_min_rtt: true,
+        share: true,
+        take_freed: true,
+        quick_drain: true,
+        brief_probe: true,
+        pace_for_loss: true,
+        gentle_top: true,
+    };
+
+    /// No rule: `bbr3` under another name.
+    pub const NONE: Self = Self {
+        excess_loss: false,
+        confirm_min_rtt: false,
+        share: false,
+        take_freed: false,
+        quick_drain: false,
+        brief_probe: false,
+        pace_for_loss: false,
+        gentle_top: false,
+    };
+
+    /// The names that [`Self::set`] knows.
+    pub const NAMES: [&'static str; 8] = [
+        "excess-loss",
+        "confirm-min-rtt",
+        "share",
+        "take-freed",
+        "quick-drain",
+        "brief-probe",
+        "pace-for-loss",
+        "gentle-top",
+    ];
+
+    /// Switches one rule by its name; returns whether there is such a rule.
+    pub fn set(&mut self, name: &str, on: bool) -> bool {
+        let rule = match name {
+            "excess-loss" => &mut self.excess_loss,
+            "confirm-min-rtt" => &mut self.confirm_min_rtt,
+            "share" => &mut self.share,
+            "take-freed" => &mut self.take_freed,
+            "quick-drain" => &mut self.quick_drain,
+            "brief-probe" => &mut self.brief_probe,
+            "pace-for-loss" => &mut self.pace_for_loss,
+            "gentle-top" => &mut self.gentle_top,
+            _ => return false,
+        };
+        *rule = on;
+        true
+    }
+}
+
+/// Builds `bbr3-taut` controllers.
+#[derive(Clone, Copy, Debug)]
+pub struct Bbr3TautFactory {
+    rules: TautRules,
+}
+
+impl Bbr3TautFactory {
+    /// With these rules only; for ablations.
+    pub const fn new(rules: TautRules) -> Self {
+        Self { rules }
+    }
+}
+
+impl Default for Bbr3TautFactory {
+    fn default() -> Self {
+        Self::new(TautRules::ALL)
+    }
+}
+
+impl ControllerFactory for Bbr3TautFactory {
+    fn name(&self) -> &'static str {
+        Params::taut(self.rules).name
+    }
+
+    fn build(&self, context: ControllerContext) -> Box<dyn CongestionController> {
+        Box::new(Bbr::new(Params::taut(self.rules), context))
+    }
+}
+
+impl Params {
+    /// `bbr3` with the gains and times that go with these rules.
+    pub(super) const fn taut(rules: TautRules) -> Self {
+        let mut params = Self {
+            name: "bbr3-taut",
+            rules,
+            ..Self::BBR3
+        };
+        if rules.confirm_min_rtt {
+            params.probe_rtt_interval = Duration::from_secs(10);
+            params.min_rtt_window = Duration::from_secs(30);
+            params.probe_rtt_cwnd_gain = 0.75;
+        }
+        if rules.quick_drain {
+            params.probe_down_pacing_gain = 0.75;
+        }
+        if rules.brief_probe {
+            params.probe_up_cwnd_gain = 1.25;
+        }
+        params
+    }
+}
+
+impl Bbr {
+    /// Enters losses into the account: what is lost now left a little before the newest RTT
+    /// sample, and met the same queue.
+    pub(super) fn note_lost(&mut self, event: &LossEvent<'_>) {
+        let high = self.is_queue_high(event.rtt.latest);
+        let learn = !self.cycle.probe_sample;
+        self.ledger
+            .count(0.0, event.packets.len() as f64, high, learn);
+    }
+
+    /// Enters deliveries into the account, and the RTT into the view of the queue.
+    pub(super) fn note_acked(&mut self, sample: &Sample) {
+        if self.rounds.started {
+            self.ledger.end_round();
+        }
+        self.queue
+            .on_ack(sample.now, sample.rtt, self.rounds.started);
+        let high = sample.rtt.is_some_and(|rtt| self.is_queue_high(rtt));
+        let learn = !self.cycle.probe_sample;
+        let acked = sample.newly_acked as f64 / self.mtu as f64;
+        self.ledger.count(acked, 0.0, high, learn);
+    }
+
+    /// Ends a search for bandwidth that only made a queue.
+    pub(super) fn check_brief_probe(&mut self) {
+        if !self.params.rules.brief_probe || !self.rounds.started || self.full_pipe.count == 0 {
+            return;
+        }
+        let Some(min) = self.min_rtt.value else {
+            return;
+        };
+        let part = if self.state == State::Startup {
+            queue::LONG_IN_STARTUP
+        } else {
+            queue::LONG_IN_PROBE
+        };
+        if self.queue.was_long(min, part) {
+            self.full_pipe.now = true;
+            self.full_pipe.reached = true;
+        }
+    }
+
+    /// What pacing must exceed the wanted rate by for the path's own loss.
+    pub(super) fn loss_compensation(&self) -> f64 {
+        if self.params.rules.pace_for_loss {
+            1.0 / (1.0 - self.ledger.base())
+        } else {
+            1.0
+        }
+    }
+
+    fn is_queue_full(&self, rtt: Duration) -> bool {
+        self.min_rtt
+            .value
+            .is_some_and(|min| self.queue.is_full(rtt, min))
+    }
+
+    fn is_queue_high(&self, rtt: Duration) -> bool {
+        self.min_rtt
+            .value
+            .is_some_and(|min| self.queue.is_high(rtt, min))
+    }
+}

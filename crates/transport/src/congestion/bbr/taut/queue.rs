@@ -1,0 +1,120 @@
+//! What round-trip times say about the queue.
+
+use std::time::Duration;
+
+use crate::time::Instant;
+
+/// Rounds whose lowest RTT is remembered.
+const ROUNDS: usize = 6;
+/// A delay this small a part of the minimum RTT is no queue.
+const NO_QUEUE: u32 = 16;
+/// A queue that never falls below this part of the minimum RTT stands.
+const STANDING: u32 = 8;
+/// A round that never falls below this part of the minimum RTT shows that Startup is over...
+pub(in super::super) const LONG_IN_STARTUP: u32 = 2;
+/// ...and below this, that a probe is.
+pub(in super::super) const LONG_IN_PROBE: u32 = 8;
+/// Timers and batches may hide this much.
+const GRAIN: Duration = Duration::from_millis(1);
+/// How long the longest delay is remembered, once or twice over.
+const HIGH_TIME: Duration = Duration::from_secs(10);
+const HIGH_ROUNDS: u32 = 16;
+
+/// Delay beyond the minimum RTT: lowest of each round, largest of late.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct QueueView {
+    /// The lowest RTT of the present round.
+    low: Option<Duration>,
+    /// Of the rounds before it, the newest first.
+    lows: [Duration; ROUNDS],
+    /// How many of them there are.
+    rounds: usize,
+    /// Largest RTT of this and of the previous period.
+    high: Duration,
+    high_before: Duration,
+    high_since: Instant,
+    high_rounds: u32,
+}
+
+impl QueueView {
+    pub(in super::super) const fn new(now: Instant) -> Self {
+        Self {
+            low: None,
+            lows: [Duration::ZERO; ROUNDS],
+            rounds: 0,
+            high: Duration::ZERO,
+            high_before: Duration::ZERO,
+            high_since: now,
+            high_rounds: 0,
+        }
+    }
+
+    pub(in super::super) fn on_ack(
+        &mut self,
+        now: Instant,
+        rtt: Option<Duration>,
+        round_started: bool,
+    ) {
+        if round_started {
+            if let Some(low) = self.low.take() {
+                self.lows.rotate_right(1);
+                if let Some(newest) = self.lows.first_mut() {
+                    *newest = low;
+                }
+                self.rounds = (self.rounds + 1).min(ROUNDS);
+            }
+            self.high_rounds = self.high_rounds.saturating_add(1);
+            let old = now.saturating_since(self.high_since) >= HIGH_TIME;
+            if old && self.high_rounds >= HIGH_ROUNDS {
+                self.high_before = std::mem::take(&mut self.high);
+                self.high_since = now;
+                self.high_rounds = 0;
+            }
+        }
+        if let Some(rtt) = rtt {
+            self.low = Some(self.low.map_or(rtt, |low| low.min(rtt)));
+            self.high = self.high.max(rtt);
+        }
+    }
+
+    /// Forgets the rounds: what comes next is another regime.
+    pub(in super::super) fn restart(&mut self) {
+        self.low = None;
+        self.rounds = 0;
+    }
+
+    /// Whether a packet with this RTT met a long queue: three quarters of the longest of late.
+    pub(in super::super) fn is_high(&self, rtt: Duration, min: Duration) -> bool {
+        let delay = rtt.saturating_sub(min);
+        let longest = self.high.max(self.high_before).saturating_sub(min);
+        delay >= (longest / 4 * 3).max(min / NO_QUEUE).max(GRAIN)
+    }
+
+    /// Whether a packet with this RTT met seven eighths of the longest queue of late.
+    pub(in super::super) fn is_full(&self, rtt: Duration, min: Duration) -> bool {
+        let longest = self.high.max(self.high_before).saturating_sub(min);
+        rtt.saturating_sub(min) >= longest / 8 * 7
+    }
+
+    /// Whether all of the last round met a queue of at least this part of the minimum RTT.
+    pub(in super::super) fn was_long(&self, min: Duration, part: u32) -> bool {
+        let least = min.saturating_add((min / part.max(1)).max(GRAIN));
+        self.rounds > 0 && self.lows.first().is_some_and(|low| *low >= least)
+    }
+
+    /// Whether each of the last six rounds met a queue.
+    pub(in super::super) fn stands(&self, min: Duration) -> bool {
+        let least = min.saturating_add((min / STANDING).max(GRAIN));
+        self.rounds == ROUNDS && self.lows.iter().all(|low| *low >= least)
+    }
+
+    /// Whether each of the last `rounds` rounds met an empty queue.
+    pub(in super::super) fn is_gone(&self, min: Duration, rounds: usize) -> bool {
+        self.rounds >= rounds && self.lows.iter().take(rounds).all(|low| is_empty(*low, min))
+    }
+}
+
+/// Whether a packet with this RTT met hardly any queue.
+pub(in super::super) fn is_empty(rtt: Duration, min: Duration) -> bool {
+    rtt <= min.saturating_add((min / NO_QUEUE).max(GRAIN))
+}

@@ -1,0 +1,294 @@
+//! Each rule by itself, on one simulated bottleneck.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        super::test_link::{MTU, Path, Run, context, mbps, ms},
+        model::UNBOUNDED,
+    },
+    *,
+};
+use crate::{congestion::EcnEvent, time::Instant, units::Rate};
+
+fn with(rules: TautRules, path: Path) -> Run<Bbr> {
+    Run::new(Bbr::new(Params::taut(rules), context()), path)
+}
+
+fn taut(path: Path) -> Run<Bbr> {
+    with(TautRules::ALL, path)
+}
+
+fn without(name: &str) -> TautRules {
+    let mut rules = TautRules::ALL;
+    assert!(rules.set(name, false));
+    rules
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Utilisation from 10 s to 40 s.
+fn utilisation(mut run: Run<Bbr>) -> f64 {
+    run.run_for(secs(10)).mark();
+    run.run_for(secs(30));
+    run.utilisation()
+}
+
+#[test]
+fn every_rule_has_a_name() {
+    let mut rules = TautRules::NONE;
+    for name in TautRules::NAMES {
+        assert!(rules.set(name, true));
+    }
+    assert_eq!(rules, TautRules::ALL);
+    assert!(!rules.set("luck", true));
+}
+
+#[test]
+fn without_rules_it_is_bbr3() {
+    let bare = Params {
+        name: Params::BBR3.name,
+        ..Params::taut(TautRules::NONE)
+    };
+    assert_eq!(bare, Params::BBR3);
+}
+
+#[test]
+fn the_account_learns_where_there_is_no_queue() {
+    let mut ledger = Ledger::default();
+    for _ in 0..50 {
+        ledger.count(98.0, 2.0, false, true);
+        ledger.count(50.0, 50.0, true, true);
+        ledger.count(50.0, 50.0, false, false);
+        ledger.end_round();
+    }
+    assert!((ledger.base() - 0.02).abs() < 1e-9, "{}", ledger.base());
+    assert!((ledger.allowed(100.0, 0.02) - 8.0).abs() < 1e-9);
+}
+
+#[test]
+fn no_path_loses_more_than_a_tenth_on_its_own() {
+    let mut ledger = Ledger::default();
+    for _ in 0..50 {
+        ledger.count(50.0, 50.0, false, true);
+        assert!(ledger.is_congested(0.02, 100.0));
+        ledger.end_round();
+    }
+    assert!(ledger.base() <= 0.1);
+    assert!(!ledger.is_congested(0.02, 100.0));
+}
+
+#[test]
+fn loss_in_a_long_queue_is_congestion() {
+    let mut ledger = Ledger::default();
+    for _ in 0..20 {
+        ledger.count(99.0, 1.0, false, true);
+        ledger.end_round();
+    }
+    ledger.count(0.0, 4.0, true, true);
+    assert!(ledger.is_congested(0.0, 100.0), "four where one is chance");
+    assert!(!ledger.is_congested(0.02, 100.0));
+    ledger.count(0.0, 3.0, true, true);
+    assert!(ledger.is_congested(0.02, 100.0));
+}
+
+#[test]
+fn rounds_tell_a_standing_queue() {
+    let (min, mut now) = (ms(100), Instant::ZERO);
+    let mut queue = QueueView::new(now);
+    let mut round = |queue: &mut QueueView, rtts: &[u64]| {
+        for (index, rtt) in rtts.iter().enumerate() {
+            now += ms(10);
+            queue.on_ack(now, Some(ms(*rtt)), index == 0);
+        }
+    };
+    for _ in 0..7 {
+        assert!(!queue.stands(min));
+        round(&mut queue, &[200, 113, 150]);
+    }
+    assert!(queue.stands(min) && queue.was_long(min, 8));
+    assert!(!queue.was_long(min, 2) && !queue.is_gone(min, 1));
+    assert!(queue.is_high(ms(175), min) && !queue.is_high(ms(174), min));
+    assert!(queue.is_full(ms(188), min) && !queue.is_full(ms(187), min));
+    for _ in 0..4 {
+        round(&mut queue, &[110, 105]);
+    }
+    assert!(queue.is_gone(min, 3) && !queue.stands(min));
+    queue.restart();
+    assert!(!queue.is_gone(min, 1));
+}
+
+#[test]
+fn random_loss_is_survived() {
+    for loss in [0.01, 0.02, 0.05] {
+        let path = || Path::new(20.0, 100, 1.0).with_loss(loss);
+        let share = utilisation(taut(path()));
+        assert!(share > 0.94 * (1.0 - loss), "{loss}: {share}");
+        // As bbr3 judges losses little is left of it.
+        if loss >= 0.02 {
+            let draft = utilisation(with(without("excess-loss"), path()));
+            assert!(draft < 0.6 * share, "{loss}: {draft}");
+        }
+    }
+}
+
+#[test]
+fn pacing_makes_up_for_loss() {
+    let path = || Path::new(20.0, 100, 1.0).with_loss(0.04);
+    let (made_up, not) = (
+        utilisation(taut(path())),
+        utilisation(with(without("pace-for-loss"), path())),
+    );
+    assert!(made_up > not + 0.01, "{made_up} {not}");
+}
+
+#[test]
+fn an_empty_queue_makes_probe_rtt_needless() {
+    let visits = |rules| {
+        let mut run = with(rules, Path::new(20.0, 100, 1.0));
+        let mut rounds = 0;
+        run.run_until(Instant::ZERO + secs(60), |run| {
+            rounds += u64::from(run.controller.state == State::ProbeRtt);
+            false
+        });
+        rounds
+    };
+    assert_eq!(visits(TautRules::ALL), 0);
+    assert!(visits(without("confirm-min-rtt")) > 0);
+}
+
+#[test]
+fn a_longer_path_is_found_all_the_same() {
+    let mut run = taut(Path::new(20.0, 50, 1.0));
+    run.run_for(secs(10));
+    run.path.delay = ms(100);
+    run.run_for(secs(50)).mark();
+    let min = run.controller.min_rtt.value.unwrap();
+    assert!(min >= ms(100), "{min:?}");
+    run.run_for(secs(20));
+    assert!(run.utilisation() > 0.9, "{}", run.utilisation());
+}
+
+#[test]
+fn probes_make_short_queues() {
+    let peak = |rules| {
+        let mut run = with(rules, Path::new(20.0, 100, 4.0));
+        run.run_for(secs(10)).mark();
+        run.run_for(secs(30));
+        run.peak_queue as f64 / mbps(20.0).bytes_in(ms(100)) as f64
+    };
+    let (brief, draft) = (peak(TautRules::ALL), peak(without("brief-probe")));
+    assert!(brief < 0.4 && draft > 0.6, "{brief} {draft}");
+}
+
+/// A path that grew longer looks like a queue of others until ProbeRTT.
+fn sharing() -> Run<Bbr> {
+    let mut run = taut(Path::new(20.0, 100, 1.0));
+    run.run_for(secs(10));
+    run.path.delay = ms(150);
+    let end = run.now + secs(10);
+    assert!(run.run_until(end, |run| run.controller.state == State::Share));
+    run
+}
+
+#[test]
+fn a_standing_queue_is_shared_until_it_is_gone() {
+    let mut run = sharing();
+    let window = run.controller.window;
+    assert!(window >= mbps(18.0).bytes_in(ms(150)), "{window}");
+    run.path.delay = ms(100);
+    let freed = run.now;
+    // The window as it is keeps a queue; a faster link has none.
+    run.path.rate = mbps(80.0);
+    run.path.queue *= 4;
+    let end = run.now + secs(5);
+    assert!(run.run_until(end, |run| run.controller.state == State::ProbeRefill));
+    let took = run.now.saturating_since(freed);
+    assert!(took < ms(600), "{took:?}");
+    run.run_for(secs(3)).mark();
+    run.run_for(secs(5));
+    assert!(run.utilisation() > 0.9, "{}", run.utilisation());
+}
+
+#[test]
+fn without_the_rule_nothing_is_shared() {
+    let mut run = with(without("share"), Path::new(20.0, 100, 1.0));
+    run.run_for(secs(10));
+    run.path.delay = ms(150);
+    let end = run.now + secs(10);
+    assert!(!run.run_until(end, |run| run.controller.is_sharing()));
+}
+
+fn marks(run: &Run<Bbr>) -> EcnEvent {
+    EcnEvent::new(run.now, 1, run.next_number(), run.now, run.in_flight)
+}
+
+#[test]
+fn marks_are_congestion_while_sharing() {
+    let mut run = sharing();
+    run.run_for(ms(400));
+    assert_eq!(run.controller.state, State::Share);
+    let window = run.controller.window;
+    let event = marks(&run);
+    run.controller.on_ecn(&event);
+    let end = run.now + ms(20);
+    run.run_until(end, |_| false);
+    let after = run.controller.window;
+    assert!(after <= window * 71 / 100, "{after} of {window}");
+}
+
+#[test]
+fn marks_are_congestion_on_a_lossy_path() {
+    let mut run = taut(Path::new(20.0, 100, 1.0).with_loss(0.05));
+    run.run_for(secs(10));
+    let end = run.now + secs(10);
+    assert!(run.run_until(end, |run| run.controller.state == State::ProbeCruise));
+    assert_eq!(run.controller.bw_shortterm, Rate::MAX);
+    let event = marks(&run);
+    run.controller.on_ecn(&event);
+    let end = run.now + ms(400);
+    assert!(run.run_until(end, |run| run.controller.bw_shortterm < Rate::MAX));
+}
+
+#[test]
+fn a_policer_is_obeyed() {
+    let mut run = taut(Path::new(100.0, 40, 1.0));
+    run.path.policer = Some((mbps(20.0), 100 * MTU));
+    run.run_for(secs(20)).mark();
+    run.run_for(secs(20));
+    let used = run.utilisation() * 5.0;
+    assert!(used > 0.8, "{used}");
+    assert!(run.loss_share() < 0.15, "{}", run.loss_share());
+}
+
+#[test]
+fn a_tenth_of_the_bandwidth_is_adapted_to() {
+    let mut run = taut(Path::new(100.0, 40, 1.0));
+    run.run_for(secs(5));
+    run.path.rate = mbps(10.0);
+    run.path.queue /= 10;
+    run.run_for(secs(15)).mark();
+    run.run_for(secs(20));
+    assert!(run.utilisation() > 0.9, "{}", run.utilisation());
+    assert!(run.loss_share() < 0.02, "{}", run.loss_share());
+}
+
+#[test]
+fn little_queue_is_enough() {
+    for queue in [0.25, 0.1] {
+        let share = utilisation(taut(Path::new(20.0, 50, queue)));
+        assert!(share > 0.9, "{queue}: {share}");
+    }
+}
+
+#[test]
+fn the_end_of_startup_bounds_nothing_on_a_lossy_path() {
+    let mut run = taut(Path::new(20.0, 100, 1.0).with_loss(0.05));
+    let end = Instant::ZERO + secs(5);
+    assert!(run.run_until(end, |run| run.controller.full_pipe.reached));
+    let bandwidth = run.controller.max_bw.get();
+    assert!(bandwidth > mbps(17.0), "{bandwidth}");
+    assert_eq!(run.controller.inflight_shortterm, UNBOUNDED);
+}
