@@ -1,7 +1,8 @@
 //! The `tautline` program.
 //!
 //! Purpose: the stack in everyday use: serve and get files, measure, demonstrate.
-//! Owns: one folder per subcommand ([`serve`], [`get`], [`perf`], [`interop`], [`demo`]), what
+//! Owns: one folder per subcommand ([`serve`], [`get`], [`perf`], [`interop`], [`demo`],
+//! [`lab`]), what
 //! they share ([`options`], [`identity`], [`http09`], [`checksum`], [`report`], [`output`],
 //! [`signals`]) and how they fail ([`failure`]).
 //! Does not own: QUIC (`tautline`), HTTP/3 (`tautline-h3`).
@@ -19,6 +20,7 @@ mod get;
 mod http09;
 mod identity;
 mod interop;
+mod lab;
 mod options;
 mod output;
 mod perf;
@@ -50,6 +52,9 @@ enum Command {
     Perf(perf::Command),
     /// Show what the stack does on bad links, without root and without a network
     Demo(demo::Args),
+    /// Run experiments on simulated networks, from a plan to figures
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Play an end in the QUIC interop runner
     Interop(interop::Args),
 }
@@ -71,6 +76,7 @@ fn run(command: Command) -> Outcome {
         Command::Get(args) => block_on(get::run(args)),
         Command::Perf(command) => block_on(perf::run(command)),
         Command::Demo(args) => demo::run(args),
+        Command::Lab(command) => lab::run(command),
         Command::Interop(args) => block_on(interop::run(args)),
     }
 }

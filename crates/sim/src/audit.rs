@@ -218,6 +218,13 @@ impl Check<'_> {
         (c.delay.saturating_sub(jitter), fixed)
     }
 
+    /// A packet's own time at the transmitter, to the nanosecond below.
+    fn own_time(&self, ip_bytes: u32) -> Duration {
+        let rate = self.constant_rate().map_or(0, Rate::bytes_per_second);
+        let nanos = (u64::from(ip_bytes) * 1_000_000_000).checked_div(rate);
+        Duration::from_nanos(nanos.unwrap_or(0).saturating_sub(1))
+    }
+
     fn may_lose(&self) -> bool {
         let c = self.config;
         !c.loss.is_none() || !c.gaps.is_empty() || c.coding.is_some() || c.handover.is_some()
@@ -230,7 +237,8 @@ impl Check<'_> {
                 self.blame(index, "lost on a link that loses nothing");
             }
             Outcome::Arrives(at) => {
-                let (least, fixed) = self.least_delay();
+                let (wire, fixed) = self.least_delay();
+                let least = wire + self.own_time(record.ip_bytes);
                 if at < record.time + least {
                     let took = at.saturating_since(record.time);
                     self.blame(index, format!("took {took:?}; the least is {least:?}"));

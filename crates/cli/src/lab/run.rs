@@ -1,0 +1,137 @@
+//! `tautline lab run`.
+
+use std::{
+    num::NonZeroUsize,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tautline_lab::{
+    campaign::{self, Ending, Settings},
+    plan::ReadOptions,
+    stack::Stacks,
+};
+
+use super::{default_folder, find};
+use crate::{
+    failure::{Failure, Outcome},
+    output::print,
+    signals::asked_to_stop,
+};
+
+/// What to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A plan file, or the name of a bundled plan (`tautline lab list`)
+    #[arg(value_name = "PLAN")]
+    plan: String,
+
+    /// Where results go [default: lab-results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Cells to run at once [default: all cores]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Go on with what the folder holds
+    #[arg(long)]
+    resume: bool,
+
+    /// The plan's small version, to see that it works
+    #[arg(long)]
+    smoke: bool,
+
+    /// Which draw of a random design, and of all seeds
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    draw: u32,
+
+    /// Repetitions, instead of the plan's
+    #[arg(long, value_name = "N")]
+    seeds: Option<u32>,
+
+    /// Only read and check the plan
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn run(args: Args) -> Outcome {
+    let stacks = Stacks::default();
+    let options = ReadOptions {
+        smoke: args.smoke,
+        draw: u64::from(args.draw),
+        seeds: args.seeds.map(u64::from),
+    };
+    let plan = find(&args.plan, &options, &stacks)?;
+    let folder = args.out.unwrap_or_else(|| default_folder(&plan));
+    if args.check {
+        return print(&format!(
+            "{}: {} points x {} solutions x {} repetitions = {} cells; nothing is wrong\n",
+            plan.name,
+            plan.points.len(),
+            plan.solutions.len(),
+            plan.repetitions,
+            plan.len()
+        ));
+    }
+    let cores = std::thread::available_parallelism();
+    let jobs = args.jobs.or(cores.ok()).map_or(1, NonZeroUsize::get);
+    let settings = Settings {
+        folder: folder.clone(),
+        jobs,
+        resume: args.resume,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_when_asked(Arc::clone(&stop))?;
+    let bar = ProgressBar::new(plan.len() as u64);
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style);
+    bar.set_prefix(plan.name.clone());
+    let ending = campaign::run(&plan, &stacks, &settings, &stop, |progress| {
+        bar.set_position(progress.done as u64);
+        if progress.troubled > 0 {
+            bar.set_message(format!("({} not ok)", progress.troubled));
+        }
+    })
+    .map_err(|error| Failure::new(error.to_string()))?;
+    bar.finish_and_clear();
+    match ending {
+        Ending::Complete(progress) => print(&format!(
+            "{}: {} rows in {} ({} of this run not ok)\n`tautline lab report {}` makes the page\n",
+            plan.name,
+            progress.total,
+            folder.display(),
+            progress.troubled,
+            folder.display()
+        )),
+        Ending::Stopped(progress) => Err(Failure::interrupted(format!(
+            "stopped after {} of {} cells; the same command with --resume goes on",
+            progress.done, progress.total
+        ))),
+    }
+}
+
+/// Sets `stop` at the first SIGINT or SIGTERM; the second ends the program at once.
+fn stop_when_asked(stop: Arc<AtomicBool>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            if asked_to_stop().await.is_err() {
+                return;
+            }
+            stop.store(true, Ordering::Relaxed);
+            eprintln!("tautline: finishing the cells under way; once more to give them up");
+            if asked_to_stop().await.is_ok() {
+                std::process::exit(130);
+            }
+        });
+    });
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `tautline lab show`.
+
+use std::{fmt::Write, path::PathBuf, sync::Arc};
+
+use tautline_lab::{metric::METRICS, run::Stage, stack::Stacks};
+
+use crate::{
+    failure::{Failure, Outcome},
+    options::qlog_into,
+    output::print,
+};
+
+/// Which cell to play again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The folder of `tautline lab run`
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The number of the cell (column `cell`)
+    #[arg(value_name = "CELL")]
+    cell: usize,
+
+    /// Where the qlog traces go [default: DIR/cell-CELL]
+    #[arg(long, value_name = "DIR")]
+    qlog_dir: Option<PathBuf>,
+
+    /// Check from the packet log that no link did what it cannot do (80 bytes a packet)
+    #[arg(long)]
+    audit: bool,
+}
+
+/// Packets that an audit keeps: 4 GB of them.
+const AUDITED_PACKETS: usize = 50_000_000;
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let stacks = Stacks::default();
+    let (plan, _) = super::results(&args.folder, &stacks)?;
+    let cell = plan.cell(args.cell).ok_or_else(|| {
+        Failure::new(format!(
+            "there is no cell {}; they go from 0 to {}",
+            args.cell,
+            plan.len().saturating_sub(1)
+        ))
+    })?;
+    let into = args
+        .qlog_dir
+        .clone()
+        .unwrap_or_else(|| args.folder.join(format!("cell-{}", args.cell)));
+    let observer = qlog_into(&into)?;
+    let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
+    let scene = plan.scene(&cell, &stacks).map_err(|e| words(&e))?;
+    let mut stage = Stage::build(&scene, &stacks, cell.seed, Some(&Arc::clone(&observer)))
+        .map_err(|e| words(&e))?;
+    if args.audit {
+        stage.audit(AUDITED_PACKETS);
+    }
+    let record = stage.play(&scene);
+    let mut text = String::new();
+    let point = plan.points.get(cell.point);
+    for (name, level) in plan.factors.iter().zip(point.iter().flat_map(|p| &p.levels)) {
+        let _ = writeln!(text, "{name:>26}  {}", level.label);
+    }
+    let solution = plan.solutions.get(cell.solution);
+    let _ = writeln!(text, "{:>26}  {}", "solution", solution.map_or("", |(name, _)| name));
+    let _ = writeln!(text, "{:>26}  {}", "seed", cell.seed);
+    for metric in METRICS {
+        if let Some(value) = (metric.compute)(&record) {
+            let _ = writeln!(text, "{:>26}  {value:.6} {}", metric.name, metric.unit);
+        }
+    }
+    for flow in &record.flows {
+        if let Some(error) = &flow.error {
+            let _ = writeln!(text, "flow {}: {error}", flow.name);
+        }
+    }
+    for violation in &record.violations {
+        let _ = writeln!(text, "impossible: {violation}");
+    }
+    if args.audit && record.violations.is_empty() {
+        text.push_str("audit: no link did what it cannot do\n");
+    }
+    let _ = writeln!(text, "qlog traces in {}", into.display());
+    print(&text)?;
+    if record.violations.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new("the audit found violations; the simulator is at fault"))
+    }
+}
