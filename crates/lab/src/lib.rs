@@ -16,5 +16,6 @@ pub mod run;
 pub mod scene;
 pub mod session;
 pub mod stack;
+pub mod stats;
 pub mod table;
 pub mod workload;
