@@ -28,6 +28,7 @@ pub const PLANS: &[Bundled] = plans![
     "satcom-streams",
     "ifc",
     "rquic-networks",
+    "quirl-200",
     "pages",
     "video",
     "wired-100",

@@ -8,7 +8,10 @@ use tautline_lab::{
     stack::Stacks,
 };
 
-use crate::{failure::{Failure, Outcome}, output::print};
+use crate::{
+    failure::{Failure, Outcome},
+    output::print,
+};
 
 /// What to tell.
 #[derive(Debug, clap::Args)]

@@ -58,11 +58,20 @@ pub(super) fn run(args: &Args) -> Outcome {
     let record = stage.play(&scene);
     let mut text = String::new();
     let point = plan.points.get(cell.point);
-    for (name, level) in plan.factors.iter().zip(point.iter().flat_map(|p| &p.levels)) {
+    for (name, level) in plan
+        .factors
+        .iter()
+        .zip(point.iter().flat_map(|p| &p.levels))
+    {
         let _ = writeln!(text, "{name:>26}  {}", level.label);
     }
     let solution = plan.solutions.get(cell.solution);
-    let _ = writeln!(text, "{:>26}  {}", "solution", solution.map_or("", |(name, _)| name));
+    let _ = writeln!(
+        text,
+        "{:>26}  {}",
+        "solution",
+        solution.map_or("", |(name, _)| name)
+    );
     let _ = writeln!(text, "{:>26}  {}", "seed", cell.seed);
     for metric in METRICS {
         if let Some(value) = (metric.compute)(&record) {
@@ -85,6 +94,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     if record.violations.is_empty() {
         Ok(())
     } else {
-        Err(Failure::new("the audit found violations; the simulator is at fault"))
+        Err(Failure::new(
+            "the audit found violations; the simulator is at fault",
+        ))
     }
 }
