@@ -176,10 +176,13 @@ fn access() -> LinkConfig {
     LinkConfig::symmetric(DirectionConfig::default())
 }
 
+/// Bytes delivered, by time.
+type History = Vec<(Instant, u64)>;
+
 struct FlowHosts {
     client: HostId,
     server: HostId,
-    history: Vec<(Instant, u64)>,
+    history: History,
 }
 
 struct Running {
@@ -187,7 +190,7 @@ struct Running {
     link: LinkId,
     downloads: Vec<FlowHosts>,
     uploads: Vec<FlowHosts>,
-    constant: Option<(HostId, HostId, Vec<(Instant, u64)>)>,
+    constant: Option<(HostId, HostId, History)>,
 }
 
 impl Running {
