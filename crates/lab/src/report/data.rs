@@ -17,6 +17,8 @@ pub(super) struct Data<'a> {
     pub(super) results: &'a Results,
     /// Row of each cell.
     rows: Vec<Option<&'a [Value]>>,
+    /// Levels of each factor.
+    levels: Vec<Vec<Distinct>>,
     /// How intervals are computed.
     pub(super) bootstrap: Bootstrap,
 }
@@ -75,6 +77,9 @@ impl<'a> Data<'a> {
             plan,
             results,
             rows,
+            levels: (0..plan.factors.len())
+                .map(|factor| distinct(plan, factor))
+                .collect(),
             bootstrap: Bootstrap::default(),
         }
     }
@@ -270,22 +275,8 @@ impl<'a> Data<'a> {
     }
 
     /// The levels of a factor that occur, by number when all have one, else as they come.
-    pub(super) fn levels(&self, factor: usize) -> Vec<Distinct> {
-        let mut seen = BTreeSet::new();
-        let mut levels = Vec::new();
-        for level in self.plan.points.iter().filter_map(|p| p.levels.get(factor)) {
-            if seen.insert(level.label.as_str()) {
-                levels.push(Distinct {
-                    label: level.label.clone(),
-                    number: level.number.filter(|n| n.is_finite()),
-                });
-            }
-        }
-        if levels.iter().all(|level| level.number.is_some()) {
-            levels
-                .sort_by(|a, b| f64::total_cmp(&a.number.unwrap_or(0.0), &b.number.unwrap_or(0.0)));
-        }
-        levels
+    pub(super) fn levels(&self, factor: usize) -> &[Distinct] {
+        self.levels.get(factor).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the design is every combination of its levels.
@@ -301,14 +292,14 @@ impl<'a> Data<'a> {
         let numeric = levels.iter().all(|level| level.number.is_some());
         if levels.len() <= MOST || !numeric {
             return levels
-                .into_iter()
+                .iter()
                 .map(|level| {
                     let points = self.all_points();
                     let at = points
                         .into_iter()
                         .filter(|point| self.label(*point, factor) == level.label)
                         .collect();
-                    (level.label, at)
+                    (level.label.clone(), at)
                 })
                 .collect();
         }
@@ -332,6 +323,23 @@ impl<'a> Data<'a> {
             })
             .collect()
     }
+}
+
+fn distinct(plan: &Plan, factor: usize) -> Vec<Distinct> {
+    let mut seen = BTreeSet::new();
+    let mut levels = Vec::new();
+    for level in plan.points.iter().filter_map(|p| p.levels.get(factor)) {
+        if seen.insert(level.label.as_str()) {
+            levels.push(Distinct {
+                label: level.label.clone(),
+                number: level.number.filter(|n| n.is_finite()),
+            });
+        }
+    }
+    if levels.iter().all(|level| level.number.is_some()) {
+        levels.sort_by(|a, b| f64::total_cmp(&a.number.unwrap_or(0.0), &b.number.unwrap_or(0.0)));
+    }
+    levels
 }
 
 /// What a median is taken of: cells that did not finish stand above all others.

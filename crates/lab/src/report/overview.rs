@@ -74,7 +74,7 @@ fn made(data: &Data<'_>) -> Section {
         ),
     ];
     for (index, factor) in plan.factors.iter().enumerate() {
-        entries.push((format!("factor {factor}"), levels(&data.levels(index))));
+        entries.push((format!("factor {factor}"), levels(data.levels(index))));
     }
     for (name, options) in &plan.solutions {
         let table = toml::Table::try_from(options).unwrap_or_default();

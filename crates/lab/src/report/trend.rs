@@ -1,5 +1,7 @@
 //! Metrics over factors: lines over one, heat maps over two.
 
+use std::collections::BTreeMap;
+
 use super::{
     chart::{Block, HeatMap, Line, Panel, Picture, Plot, Scale, Style, Wish},
     compare::median_ratio,
@@ -8,6 +10,8 @@ use super::{
 
 /// Panels of one picture.
 const MOST_PANELS: usize = 12;
+/// Marks of a cloud.
+const MOST_MARKS: usize = 6000;
 /// Levels that are written under an axis one by one.
 const MOST_TICKS: usize = 12;
 /// Levels from which on a factor is worth an axis without being asked for.
@@ -19,7 +23,7 @@ fn axis(data: &Data<'_>) -> Option<usize> {
     if let Some(x) = &data.plan.report.x {
         return factors.iter().position(|factor| factor == x);
     }
-    (0..factors.len()).find(|factor| numeric(&data.levels(*factor)).is_some())
+    (0..factors.len()).find(|factor| numeric(data.levels(*factor)).is_some())
 }
 
 /// The numbers of levels, when there are several and all are numbers.
@@ -49,24 +53,21 @@ pub(super) fn lines(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     } else {
         (0..levels.len()).map(|index| index as f64).collect()
     };
-    let place = |point: usize| {
-        let label = data.label(point, factor);
-        let index = levels.iter().position(|level| level.label == label)?;
-        places.get(index).copied()
-    };
-    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-    for point in data.all_points() {
-        let name = data.point_name(point, Some(factor));
-        match groups.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, points)) => points.push(point),
-            None => groups.push((name, vec![point])),
-        }
-    }
+    let labels = levels.iter().map(|level| level.label.as_str());
+    let by_label: BTreeMap<&str, f64> = labels.zip(places.iter().copied()).collect();
+    let place = |point: usize| by_label.get(data.label(point, factor)).copied();
+    let mut groups = combinations(data, factor);
     let all_points = data.plan.points.len();
     // A design that repeats no combination of the others is a cloud, not lines.
+    let mut drawn_points = all_points;
     let cloud = groups.len() * 2 > all_points && groups.len() > 1;
     if cloud {
-        groups = vec![(String::new(), data.all_points())];
+        // So many that the picture stays of a size that opens.
+        let wanted = all_points * data.plan.solutions.len();
+        let stride = wanted.div_ceil(MOST_MARKS).max(1);
+        let points: Vec<usize> = data.all_points().into_iter().step_by(stride).collect();
+        drawn_points = points.len();
+        groups = vec![(String::new(), points)];
     }
     let of_all = groups.len();
     groups.truncate(MOST_PANELS);
@@ -75,32 +76,17 @@ pub(super) fn lines(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     let mut seen = Vec::new();
     for (name, mut points) in groups {
         points.sort_by(|a, b| f64::total_cmp(&place(*a).unwrap_or(0.0), &place(*b).unwrap_or(0.0)));
-        let mut drawn = Vec::new();
-        for solution in data.solutions() {
-            let mut line = Line {
-                name: data.solution(solution).to_owned(),
-                slot: solution,
-                style: if cloud { Style::Points } else { Style::Marked },
-                points: Vec::new(),
-                whiskers: Vec::new(),
-            };
-            for point in &points {
-                let Some(x) = place(*point) else { continue };
-                let summary = data.summary(metric, &[*point], solution);
-                let y = summary.median.unwrap_or(f64::NAN);
-                seen.extend(summary.median);
-                line.points.push((x, y));
-                if let Some(bounds) = summary.interval.filter(|_| !cloud) {
-                    seen.extend(
-                        [bounds.low, bounds.high]
-                            .into_iter()
-                            .filter(|b| bounded(*b)),
-                    );
-                    line.whiskers.push((x, bounds.low, bounds.high));
+        let drawn = data
+            .solutions()
+            .map(|solution| {
+                let at = points.iter().filter_map(|p| Some((*p, place(*p)?)));
+                if cloud {
+                    marks(data, metric, solution, at, &mut seen)
+                } else {
+                    line(data, metric, solution, at, &mut seen)
                 }
-            }
-            drawn.push(line);
-        }
+            })
+            .collect();
         plots.push((name, drawn));
     }
     let x_wish = Wish {
@@ -132,6 +118,9 @@ pub(super) fn lines(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     } else {
         "medians over repetitions; whiskers: 95 % intervals of the median".to_owned()
     };
+    if drawn_points < all_points {
+        note.push_str(&format!("; {drawn_points} of {all_points} points"));
+    }
     if of_all > MOST_PANELS {
         note.push_str(&format!(
             "; the first {MOST_PANELS} of {of_all} combinations of the other factors"
@@ -143,12 +132,80 @@ pub(super) fn lines(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     )]
 }
 
+/// Points by the levels of all factors but one.
+fn combinations(data: &Data<'_>, without: usize) -> Vec<(String, Vec<usize>)> {
+    let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut index_of: BTreeMap<String, usize> = BTreeMap::new();
+    for point in data.all_points() {
+        let name = data.point_name(point, Some(without));
+        let index = *index_of.entry(name.clone()).or_insert(groups.len());
+        if index == groups.len() {
+            groups.push((name, Vec::new()));
+        }
+        if let Some((_, points)) = groups.get_mut(index) {
+            points.push(point);
+        }
+    }
+    groups
+}
+
+/// Medians with intervals over points and their places; what is drawn goes into `seen` too.
+fn line(
+    data: &Data<'_>,
+    metric: &Shown,
+    solution: usize,
+    points: impl Iterator<Item = (usize, f64)>,
+    seen: &mut Vec<f64>,
+) -> Line {
+    let mut line = Line {
+        name: data.solution(solution).to_owned(),
+        slot: solution,
+        style: Style::Marked,
+        points: Vec::new(),
+        whiskers: Vec::new(),
+    };
+    for (point, x) in points {
+        let summary = data.summary(metric, &[point], solution);
+        seen.extend(summary.median);
+        line.points.push((x, summary.median.unwrap_or(f64::NAN)));
+        if let Some(bounds) = summary.interval {
+            let ends = [bounds.low, bounds.high];
+            seen.extend(ends.into_iter().filter(|end| bounded(*end)));
+            line.whiskers.push((x, bounds.low, bounds.high));
+        }
+    }
+    line
+}
+
+/// Medians alone.
+fn marks(
+    data: &Data<'_>,
+    metric: &Shown,
+    solution: usize,
+    points: impl Iterator<Item = (usize, f64)>,
+    seen: &mut Vec<f64>,
+) -> Line {
+    let points = points.map(|(point, x)| {
+        let y = data.median(metric, &[point], solution);
+        (x, y.unwrap_or(f64::NAN))
+    });
+    let points: Vec<(f64, f64)> = points.collect();
+    seen.extend(points.iter().map(|point| point.1));
+    Line {
+        name: data.solution(solution).to_owned(),
+        slot: solution,
+        style: Style::Points,
+        points,
+        whiskers: Vec::new(),
+    }
+}
+
 /// Heat maps over two factors of a grid.
 pub(super) fn heat(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     let Some(base) = data.baseline().filter(|_| data.is_grid()) else {
         return Vec::new();
     };
-    let several = |factor: &usize| numeric(&data.levels(*factor)).is_some();
+    let several = |factor: &usize| numeric(data.levels(*factor)).is_some();
     let mut factors: Vec<usize> = (0..data.plan.factors.len()).filter(several).collect();
     // The plan's axis first.
     let first = axis(data);
@@ -158,16 +215,15 @@ pub(super) fn heat(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
     };
     let side = |factor: usize| {
         let name = data.plan.factors.get(factor).cloned().unwrap_or_default();
-        let labels = data.levels(factor).into_iter().map(|level| level.label);
+        let labels = data.levels(factor).iter().map(|level| level.label.clone());
         (name, labels.collect::<Vec<String>>())
     };
     let (x, y) = (side(*across), side(*up));
-    let points_at = |column: &String, row: &String| -> Vec<usize> {
-        let all = data.all_points();
-        let at =
-            |point: &usize| data.label(*point, *across) == column && data.label(*point, *up) == row;
-        all.into_iter().filter(at).collect()
-    };
+    let mut points_at: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for point in data.all_points() {
+        let at = (data.label(point, *across), data.label(point, *up));
+        points_at.entry(at).or_default().push(point);
+    }
     let panels = data
         .solutions()
         .filter(|solution| *solution != base)
@@ -175,8 +231,8 @@ pub(super) fn heat(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
         .map(|solution| {
             let row = |row: &String| {
                 let ratio = |column: &String| {
-                    let points = points_at(column, row);
-                    median_ratio(data, metric, &points, solution, base)
+                    let points = points_at.get(&(column.as_str(), row.as_str()))?;
+                    median_ratio(data, metric, points, solution, base)
                 };
                 x.1.iter().map(ratio).collect()
             };
