@@ -23,6 +23,7 @@ pub(crate) enum Purpose {
     CodingState = 15,
     CodingLoss = 16,
     GapLoss = 17,
+    Request = 18,
 }
 
 /// The decisions of one direction of one link.

@@ -8,9 +8,16 @@
 //! - A [`World`] holds hosts and links. [`links::by_name`] has the named links,
 //!   [`interop::scenario`] the interop runner's networks, [`LinkConfig`] everything else (also
 //!   from TOML or JSON, with quantities such as `"20 Mb/s"`, `"12.5 ms"`, `"1 BDP"`).
+//! - A direction's rate may be constant, follow steps or a Mahimahi trace, wander, or be that of a
+//!   modem that adapts its coding; capacity may have to be asked for ([`Grants`]). Its queue is
+//!   drop-tail, CoDel or FQ-CoDel ([`Aqm`]). A configuration that names files is read by
+//!   [`LinkConfig::load`] first.
+//! - A drop-tail queue costs one event a packet. A managed queue decides when a packet leaves: one
+//!   event more, and a second [`PacketRecord`] ([`Stage::Dequeued`]).
 //! - Rates, queues and MTUs count IP bytes: UDP payload plus 28 (IPv4) or 48 (IPv6).
 //! - Each random fault is a function of (seed, link, direction, packet index, kind of fault) and
 //!   of nothing else: traffic elsewhere or another fault on the same link changes none of them.
+//!   Silences, gaps, hand-overs and rates that vary are functions of (seed, link, direction, time).
 //! - Faults by hand: [`World::add_rule`], [`World::set_link_up`], [`World::rebind`],
 //!   [`World::schedule`], [`World::inject`].
 //!

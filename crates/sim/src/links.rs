@@ -1,13 +1,16 @@
 //! Links by name, as the project's figures use them.
 //!
 //! Owns: the named links and asymmetric presets. Each is a drop-tail queue of one bandwidth-delay
-//! product before a wire. Connect the client first: `forward` is the uplink.
+//! product before a wire, unless its row says otherwise. Connect the client first: `forward` is the uplink.
 
 use std::time::Duration;
 
 use tautline_transport::units::Rate;
 
-use crate::{AdaptiveCoding, CodingState, DirectionConfig, Grants, Jitter, LinkConfig, LossModel};
+use crate::{
+    AdaptiveCoding, CodingState, DirectionConfig, Gaps, Grants, Handover, Jitter, LinkConfig,
+    LossModel, Quantile, QueueSize, RateWander, Silences, Spread, Timing,
+};
 
 /// The names that [`by_name`] knows.
 pub const fn names() -> &'static [&'static str] {
@@ -25,6 +28,7 @@ pub const fn names() -> &'static [&'static str] {
         "geo-75-3",
         "geo-100-3",
         "geo-dvb",
+        "starlink",
         "interop",
     ]
 }
@@ -44,6 +48,7 @@ pub const fn names() -> &'static [&'static str] {
 /// | `terrestrial` | 20 Mb/s | 50 ms | |
 /// | `geo-25-3`, `geo-75-3`, `geo-100-3` | 25, 75, 100 down, 3 up | 300 ms | |
 /// | `geo-dvb` | 25 down, 3 up | 300 ms | see [`geo_dvb`] |
+/// | `starlink` | 100-250 down, 10-24 up | 25 ms, moving | see [`starlink`] |
 /// | `interop` | 10 Mb/s | 15 ms | queue of 25 packets; see [`crate::interop`] |
 pub fn by_name(name: &str) -> Option<LinkConfig> {
     Some(match name {
@@ -77,6 +82,7 @@ pub fn by_name(name: &str) -> Option<LinkConfig> {
         "geo-75-3" => asymmetric(75_000),
         "geo-100-3" => asymmetric(100_000),
         "geo-dvb" => geo_dvb(),
+        "starlink" => starlink(),
         "interop" => crate::interop::link(),
         _ => return None,
     })
@@ -123,7 +129,9 @@ pub fn geo_dvb() -> LinkConfig {
     };
     let grants = Grants {
         frame: Duration::from_micros(26_500),
-        request_delay: Duration::from_millis(560),
+        request_delay: Spread::Fixed {
+            value: Duration::from_millis(560),
+        },
         idle_after: Duration::from_millis(500),
         standing: 1500,
     };
@@ -135,6 +143,87 @@ pub fn geo_dvb() -> LinkConfig {
         backward: DirectionConfig {
             coding: Some(coding),
             ..wire(25_000, 300_000)
+        },
+    }
+}
+
+/// A Starlink access, fitted to what was measured on one in Belgium in 2022 (F. Michel, *Flexible
+/// QUIC loss recovery mechanisms for latency-sensitive applications*, section 6.3).
+///
+/// Parts: hand-overs every 15 s, each with a base delay of its own (21.4 +- 11 ms one way) and a
+/// gap of 20 ms; jitter of 3 ms that wanders over 20 ms; per slot a rate drawn from 100-250 Mb/s
+/// down and 10-24 Mb/s up, which ripples five times a second; drop-tail queues; slots on demand on
+/// the uplink, so that acknowledgements come in bunches and the start of a message up waits for a
+/// grant; silences of 3 ms on average on the downlink; both ways, every 7 s (up) or 7.8 s (down) on
+/// average, a gap that loses everything for 20-36 ms, now and then for 100-135 ms and rarely for
+/// 1-2 s. Losses of tens of microseconds under load are not drawn: they are overflows of the queue.
+///
+/// What is met and what is not: `crates/testkit/tests/figures/starlink.rs`, which prints measured
+/// beside published figures.
+pub fn starlink() -> LinkConfig {
+    let mbit = |n: u64| Rate::from_bits_per_second(n * 1_000_000);
+    let ms = Duration::from_millis;
+    let quantiles = |points: &[(f64, u64)]| Spread::Quantiles {
+        points: points
+            .iter()
+            .map(|&(share, value)| Quantile {
+                share,
+                value: ms(value),
+            })
+            .collect(),
+    };
+    let lost = [
+        (0.0, 20),
+        (0.92, 36),
+        (0.93, 100),
+        (0.995, 135),
+        (0.998, 1000),
+        (1.0, 2000),
+    ];
+    let way = |low, high, ripple, queue, gaps| DirectionConfig {
+        rate_wander: Some(RateWander {
+            low: mbit(low),
+            high: mbit(high),
+            every: Duration::from_secs(15),
+            ripple,
+            ripple_every: ms(200),
+        }),
+        queue: QueueSize::Bytes(queue),
+        delay: Duration::from_micros(21_400),
+        jitter: Some(Jitter {
+            correlation: ms(20),
+            ..Jitter::fifo(ms(3))
+        }),
+        handover: Some(Handover {
+            delay_spread: Duration::from_micros(11_000),
+            gap: ms(20),
+            ..Handover::default()
+        }),
+        gaps: vec![Gaps {
+            interval: ms(gaps),
+            timing: Timing::Random,
+            duration: quantiles(&lost),
+            probability: 1.0,
+        }],
+        ..DirectionConfig::default()
+    };
+    LinkConfig {
+        forward: DirectionConfig {
+            grants: Some(Grants {
+                frame: ms(12),
+                request_delay: quantiles(&[(0.0, 8), (0.93, 17), (0.97, 45), (1.0, 120)]),
+                idle_after: ms(10),
+                standing: 3000,
+            }),
+            ..way(10, 24, 0.65, 300_000, 7000)
+        },
+        backward: DirectionConfig {
+            silences: Some(Silences {
+                interval: ms(100),
+                timing: Timing::Random,
+                duration: Spread::Exponential { mean: ms(3) },
+            }),
+            ..way(100, 250, 0.165, 2_000_000, 7800)
         },
     }
 }

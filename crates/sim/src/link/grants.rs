@@ -10,8 +10,12 @@ use tautline_transport::time::Instant;
 use super::{
     config::{ConfigError, delay},
     outage::nanos,
+    spans::Spread,
 };
-use crate::text;
+use crate::{
+    draw::{Draws, Purpose},
+    text,
+};
 
 /// Slots assigned on demand.
 ///
@@ -21,15 +25,14 @@ use crate::text;
 ///
 /// Not modelled: contention of several terminals for request or traffic slots, grants that are
 /// smaller than the demand, padding and the signalling's own bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grants {
     /// Length of a frame; zero: no waiting for frames. Frames start at multiples of it.
     #[serde(with = "text::duration")]
     pub frame: Duration,
-    /// From the first packet after idleness to the first slot granted for it.
-    #[serde(with = "text::duration")]
-    pub request_delay: Duration,
+    /// From the first packet after idleness to the first slot granted for it; drawn per request.
+    pub request_delay: Spread,
     /// Idleness after which a grant is gone.
     #[serde(with = "text::duration")]
     pub idle_after: Duration,
@@ -42,7 +45,9 @@ pub struct Grants {
 impl Grants {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         delay("frame", self.frame)?;
-        delay("request_delay", self.request_delay)?;
+        self.request_delay
+            .validate()
+            .map_err(|e| e.within("request_delay"))?;
         delay("idle_after", self.idle_after)
     }
 
@@ -59,6 +64,8 @@ impl Grants {
 #[derive(Debug)]
 pub(crate) struct Granted {
     grants: Grants,
+    draws: Draws,
+    requests: u64,
     /// From when on the request is granted.
     from: Instant,
     standing_left: u32,
@@ -69,9 +76,11 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    pub(crate) fn new(grants: Grants) -> Self {
+    pub(crate) fn new(grants: Grants, draws: Draws) -> Self {
         Self {
             grants,
+            draws,
+            requests: 0,
             from: Instant::ZERO,
             standing_left: 0,
             finished: None,
@@ -86,7 +95,11 @@ impl Granted {
             .is_none_or(|last| at.saturating_since(last) > self.grants.idle_after);
         if gone && !self.asked {
             self.asked = true;
-            self.from = self.grants.next_frame(at + self.grants.request_delay);
+            let unit = self.draws.unit(Purpose::Request, self.requests);
+            self.requests += 1;
+            self.from = self
+                .grants
+                .next_frame(at + self.grants.request_delay.at(unit));
             self.standing_left = self.grants.standing;
         }
         let at = if self.standing_left > 0 {

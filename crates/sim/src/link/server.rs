@@ -73,7 +73,7 @@ impl Server {
             holds: holds.collect(),
             handover: config.handover.filter(|h| !h.gap.is_zero()),
             silences,
-            granted: config.grants.map(Granted::new),
+            granted: config.grants.clone().map(|g| Granted::new(g, draws)),
         }
     }
 

@@ -102,7 +102,7 @@ impl Spread {
     }
 
     /// The duration at `unit`, `0.0..1.0`.
-    fn at(&self, unit: f64) -> Duration {
+    pub(crate) fn at(&self, unit: f64) -> Duration {
         let between = |a: Duration, b: Duration, x: f64| {
             a + Duration::from_nanos((b.saturating_sub(a).as_nanos() as f64 * x) as u64)
         };

@@ -257,7 +257,7 @@ fn hand_overs_step_the_delay_lose_and_stop() {
 fn grants_wait_for_request_and_frame() {
     let grants = Grants {
         frame: ms(10),
-        request_delay: ms(35),
+        request_delay: Spread::Fixed { value: ms(35) },
         idle_after: ms(50),
         standing: 1500,
     };
