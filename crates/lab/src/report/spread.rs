@@ -1,7 +1,7 @@
 //! How values spread: box plots of few points, distributions of many.
 
 use super::{
-    chart::{Block, BoxPlot, Line, Panel, Picture, Plot, Scale, Style, Wish},
+    chart::{Block, BoxGroup, BoxPlot, Line, Panel, Picture, Plot, Scale, Style, Wish},
     data::{Data, Shown, axis_wish},
 };
 use crate::stats::{Ecdf, Spread};
@@ -67,7 +67,10 @@ fn boxes(data: &Data<'_>, metric: &Shown) -> Block {
                 (solution, name, Spread::of(&values))
             })
             .collect();
-        (data.short_name(point), boxes)
+        BoxGroup {
+            name: data.short_name(point),
+            boxes,
+        }
     };
     let panel = BoxPlot {
         y: Scale::fit(metric.label(), all.iter().copied(), axis_wish(&all), 6),

@@ -17,8 +17,17 @@ pub struct BoxPlot {
     pub y: Scale,
     /// What the groups are.
     pub x_label: String,
-    /// Left to right: name, then palette place, name and spread of each box.
-    pub groups: Vec<(String, Vec<(usize, String, Option<Spread>)>)>,
+    /// Left to right.
+    pub groups: Vec<BoxGroup>,
+}
+
+/// Boxes that belong together.
+#[derive(Debug)]
+pub struct BoxGroup {
+    /// Under the group.
+    pub name: String,
+    /// Palette place, name and spread of each box; `None` where there is no value.
+    pub boxes: Vec<(usize, String, Option<Spread>)>,
 }
 
 /// Dots drawn at most beside a box.
@@ -31,7 +40,7 @@ impl Panel for BoxPlot {
         room.frame(&mut out);
         room.x_label(&self.x_label, &mut out);
         let each = room.width / self.groups.len().max(1) as f64;
-        for (index, (name, boxes)) in self.groups.iter().enumerate() {
+        for (index, BoxGroup { name, boxes }) in self.groups.iter().enumerate() {
             let middle = room.left + each * (index as f64 + 0.5);
             let step = (each * 0.8 / boxes.len().max(1) as f64).min(46.0);
             let first = middle - step * (boxes.len() as f64 - 1.0) / 2.0;

@@ -25,7 +25,7 @@ mod table;
 mod tests;
 
 pub use bars::{BarChart, BarGroup};
-pub use boxes::BoxPlot;
+pub use boxes::{BoxGroup, BoxPlot};
 pub use heat::HeatMap;
 pub use lines::{LineChart, Reference, Series};
 pub use picture::{Panel, Picture, WIDTH, file_name};
