@@ -34,11 +34,18 @@ pub struct Entry {
     pub extra: BTreeMap<String, f64>,
     /// Connections.
     pub flows: Vec<FlowEntry>,
-    /// Time series, if wanted: connection, time, received, RTT, window, in flight, sent, lost.
-    pub series: Vec<(usize, f64, u64, Option<f64>, u64, u64, u64, u64)>,
-    /// Items, if wanted: connection, bytes, wanted at, delay, on time.
-    pub items: Vec<(usize, u64, f64, Option<f64>, bool)>,
+    /// Time series, if wanted.
+    pub series: Vec<Moment>,
+    /// Items, if wanted.
+    pub items: Vec<Kept>,
 }
+
+/// A connection at a moment: which, time in s, bytes received, RTT in ms, window, bytes in flight,
+/// packets sent, packets lost. A tuple, for there are many of them in a line of the journal.
+pub type Moment = (usize, f64, u64, Option<f64>, u64, u64, u64, u64);
+
+/// An item: its connection, bytes, when it was wanted in s, its delay in ms, whether on time.
+pub type Kept = (usize, u64, f64, Option<f64>, bool);
 
 /// What is kept of a connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -185,10 +192,7 @@ fn verdict(record: &Record) -> (&'static str, Option<String>) {
     ("ok", None)
 }
 
-fn series(
-    record: &Record,
-    step: Duration,
-) -> Vec<(usize, f64, u64, Option<f64>, u64, u64, u64, u64)> {
+fn series(record: &Record, step: Duration) -> Vec<Moment> {
     let mut rows = Vec::new();
     for (index, flow) in record.flows.iter().enumerate() {
         let mut next = Duration::ZERO;
@@ -214,7 +218,7 @@ fn series(
     rows
 }
 
-fn items(record: &Record) -> Vec<(usize, u64, f64, Option<f64>, bool)> {
+fn items(record: &Record) -> Vec<Kept> {
     let mut rows = Vec::new();
     for (index, flow) in record
         .flows

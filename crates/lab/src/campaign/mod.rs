@@ -22,7 +22,7 @@ use std::{
     },
 };
 
-pub use cell::{Entry, run_cell};
+pub use cell::{Entry, FlowEntry, Kept, Moment, run_cell};
 
 use self::{
     columns::Tables,

@@ -158,6 +158,6 @@ mod tests {
             rows: Vec::new(),
             ..table()
         };
-        write_parquet(&empty, &mut Vec::new()).unwrap();
+        write_parquet(&empty, Vec::new()).unwrap();
     }
 }
