@@ -34,6 +34,7 @@ use crate::{
     quantity::Span,
     scene::{DEFAULT_SAMPLE, Flow, Network, Scene},
     stack::{StackOptions, Stacks},
+    workload::Workload,
 };
 
 /// The largest plan file that is read.
@@ -310,32 +311,11 @@ impl Plan {
 
     /// Makes every scene once.
     fn check(&self, stacks: &Stacks) -> Result<(), PlanError> {
-        for (point, levels) in self.points.iter().enumerate() {
+        for point in 0..self.points.len() {
             for solution in 0..self.solutions.len() {
                 // One solution would do for networks; but a factor may set a solution's options.
                 self.scene_of(point, solution, stacks)
-                    .map_err(|mut error| {
-                        if !self.factors.is_empty() {
-                            let at: Vec<String> = self
-                                .factors
-                                .iter()
-                                .zip(&levels.levels)
-                                .map(|(name, level)| format!("{name} = {}", level.label))
-                                .collect();
-                            error.problem = format!("{} (at {})", error.problem, at.join(", "));
-                        }
-                        // The line of the factor is nearer to the fault than that of the field.
-                        let culprit = self.factors.iter().zip(&levels.levels).find(|(_, level)| {
-                            level
-                                .set
-                                .iter()
-                                .any(|(path, _)| error.field.starts_with(path))
-                        });
-                        if let Some((name, _)) = culprit {
-                            error.field = format!("design.factor.{name}");
-                        }
-                        error
-                    })?;
+                    .map_err(|error| self.blame(point, error))?;
             }
         }
         for metric in &self.report.metrics {
@@ -358,6 +338,30 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Finds the factor that an error at a point comes from.
+    fn blame(&self, point: usize, mut error: PlanError) -> PlanError {
+        let levels = self
+            .points
+            .get(point)
+            .map_or(&[][..], |point| &point.levels);
+        let named = || self.factors.iter().zip(levels);
+        let culprit = named().find(|(_, level)| {
+            let mut paths = level.set.iter().map(|(path, _)| path);
+            paths.any(|path| error.field.starts_with(path))
+        });
+        // What is wrong at the first point is wrong without factors, most likely.
+        if culprit.is_some() || point > 0 {
+            let at: Vec<String> = named()
+                .map(|(name, level)| format!("{name} = {}", level.label))
+                .collect();
+            error.problem = format!("{} (at {})", error.problem, at.join(", "));
+        }
+        if let Some((name, _)) = culprit {
+            error.field = format!("design.factor.{name}");
+        }
+        error
     }
 
     /// How many cells there are.
@@ -444,7 +448,7 @@ impl Plan {
             Some(_) => return Err(PlanError::new("network", "is not a table")),
             None => return Err(PlanError::new("", "`[network]` is missing")),
         };
-        let network = Network::from_table(network).map_err(|error| {
+        let network = Network::from_table(network, &self.folder).map_err(|error| {
             let wrong = quoted(&error.problem);
             let mut found = PlanError::of_serde(&join("network", &error.field), &error.problem);
             if !error.names.is_empty() {
@@ -464,6 +468,12 @@ impl Plan {
                 Some(name) => format!("flow.{name}"),
                 None => format!("flow[{index}]"),
             };
+            // By itself first, so that an error names a key of the workload.
+            if let Some(workload) = entry.get("workload") {
+                Workload::deserialize(workload.clone()).map_err(|error| {
+                    PlanError::of_serde(&join(&field, "workload"), error.message())
+                })?;
+            }
             let mut flow = Flow::deserialize(entry.clone())
                 .map_err(|error| PlanError::of_serde(&field, error.message()))?;
             flow.workload

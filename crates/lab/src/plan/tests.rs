@@ -87,7 +87,7 @@ fn errors_name_line_reason_and_the_nearest_name() {
             "bytes = \"1 MB\" }",
             "byts = \"1 MB\" }",
             11,
-            "flow.main",
+            "flow.main.workload",
             Some("bytes"),
         ),
         (

@@ -331,10 +331,17 @@ impl Stage {
         } else {
             Vec::new()
         };
+        // Rates of what is finished are averaged over what it took, not to the next sample.
+        let finished = flows.iter().filter(|flow| flow.measured);
+        let finished = finished.map(|flow| flow.receiver.finished);
+        let over = finished
+            .reduce(|last, one| Some(last?.max(one?)))
+            .flatten()
+            .map_or(end, |last| last.min(end));
         Record {
             violations,
             end: end.since_origin(),
-            window: scene.window_or(end.since_origin()),
+            window: scene.window_or(over.since_origin()),
             flows,
             links,
             events: self.world.stats().events,

@@ -56,9 +56,17 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Application bytes received by then; the last sample at or before it counts.
+    /// Application bytes received by then: all, if it was finished; else the last sample at or
+    /// before it counts.
     pub fn received_by(&self, at: Duration) -> u64 {
         let at = Instant::ZERO + at;
+        if self
+            .receiver
+            .finished
+            .is_some_and(|finished| finished <= at)
+        {
+            return self.receiver.received_bytes;
+        }
         let later = self.history.partition_point(|sample| sample.at <= at);
         later
             .checked_sub(1)

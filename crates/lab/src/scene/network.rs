@@ -5,7 +5,7 @@
 //! fields of one direction (`up` is from the first place to the second). `loss` and `corruption`
 //! may be a share instead of a model.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use serde::Deserialize;
 use tautline_sim::{DirectionConfig, LinkConfig, links, parse_duration};
@@ -83,13 +83,14 @@ impl Network {
     }
 
     /// Reads a network: a link table for a single bottleneck, or `links`, an array of link tables
-    /// that also have `name` and `between`.
+    /// that also have `name` and `between`. Files that it names (traces, loss patterns) are looked
+    /// for in `folder`, and read.
     ///
     /// # Errors
     /// Unknown keys, impossible values.
-    pub fn from_table(table: &Table) -> Result<Self, NetworkError> {
+    pub fn from_table(table: &Table, folder: &Path) -> Result<Self, NetworkError> {
         let Some(links) = table.get("links") else {
-            let (config, changes) = link(table.clone())?;
+            let (config, changes) = link(table.clone(), folder)?;
             let mut network = Self::bottleneck(config);
             if let Some(wire) = network.wires.first_mut() {
                 wire.changes = changes;
@@ -107,7 +108,7 @@ impl Network {
         let mut wires: Vec<Wire> = Vec::new();
         for (index, entry) in links.iter().enumerate() {
             let outer = format!("links[{index}]");
-            let wire = wire(entry).map_err(|error| error.within(&outer))?;
+            let wire = wire(entry, folder).map_err(|error| error.within(&outer))?;
             if wires.iter().any(|other| other.name == wire.name) {
                 let problem = format!("two links are called {:?}", wire.name);
                 return Err(NetworkError::new(format!("{outer}.name"), problem));
@@ -128,7 +129,7 @@ impl Network {
     }
 }
 
-fn wire(entry: &Value) -> Result<Wire, NetworkError> {
+fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
     let mut table = entry
         .as_table()
         .ok_or_else(|| NetworkError::new("", "is not a table"))?
@@ -148,7 +149,7 @@ fn wire(entry: &Value) -> Result<Wire, NetworkError> {
             return Err(NetworkError::new("between", problem));
         }
     };
-    let (config, changes) = link(table)?;
+    let (config, changes) = link(table, folder)?;
     Ok(Wire {
         name,
         between,
@@ -159,7 +160,7 @@ fn wire(entry: &Value) -> Result<Wire, NetworkError> {
 
 type Configured = (LinkConfig, Vec<(Duration, LinkConfig)>);
 
-fn link(mut table: Table) -> Result<Configured, NetworkError> {
+fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
     let base = match table.remove("link") {
         None => LinkConfig::symmetric(DirectionConfig::default()),
         Some(Value::String(name)) => links::by_name(&name).ok_or_else(|| NetworkError {
@@ -173,7 +174,7 @@ fn link(mut table: Table) -> Result<Configured, NetworkError> {
         Some(_) => return Err(NetworkError::new("link", "is not a name")),
     };
     let changes = table.remove("changes");
-    let config = overlaid(&base, table)?;
+    let config = overlaid(&base, table, folder)?;
     let mut later = Vec::new();
     if let Some(changes) = changes {
         let changes = changes
@@ -196,7 +197,7 @@ fn link(mut table: Table) -> Result<Configured, NetworkError> {
                     ));
                 }
             };
-            before = overlaid(&before, change).map_err(|e| e.within(&outer))?;
+            before = overlaid(&before, change, folder).map_err(|e| e.within(&outer))?;
             later.push((at, before.clone()));
         }
     }
@@ -204,7 +205,7 @@ fn link(mut table: Table) -> Result<Configured, NetworkError> {
 }
 
 /// `base` with the fields of `table` in place of its own.
-fn overlaid(base: &LinkConfig, table: Table) -> Result<LinkConfig, NetworkError> {
+fn overlaid(base: &LinkConfig, table: Table, folder: &Path) -> Result<LinkConfig, NetworkError> {
     let base = Table::try_from(base).map_err(|e| NetworkError::new("", e.to_string()))?;
     let direction = |key: &str| {
         base.get(key)
@@ -247,17 +248,20 @@ fn overlaid(base: &LinkConfig, table: Table) -> Result<LinkConfig, NetworkError>
         DirectionConfig::deserialize(Value::Table(table))
             .map_err(|error| NetworkError::new("", error.message().to_owned()))
     };
-    let config = LinkConfig {
+    let mut config = LinkConfig {
         forward: read(forward).map_err(|e| e.within("up"))?,
         backward: read(backward).map_err(|e| e.within("down"))?,
     };
-    config.validate().map_err(|error| {
-        let field = error
-            .field
-            .replacen("forward", "up", 1)
-            .replacen("backward", "down", 1);
-        NetworkError::new(field, error.problem)
-    })?;
+    config
+        .load(folder)
+        .and_then(|()| config.validate())
+        .map_err(|error| {
+            let field = error
+                .field
+                .replacen("forward", "up", 1)
+                .replacen("backward", "down", 1);
+            NetworkError::new(field, error.problem)
+        })?;
     Ok(config)
 }
 
@@ -285,7 +289,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Network, NetworkError> {
-        Network::from_table(&text.parse::<Table>().unwrap())
+        Network::from_table(&text.parse::<Table>().unwrap(), Path::new("."))
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bbr;
 mod cubic;
 mod forerunners;
 mod long_fat;
+mod starlink;
 mod startup;
 
 use std::time::Duration;
