@@ -10,6 +10,7 @@ mod forerunners;
 mod long_fat;
 mod starlink;
 mod startup;
+mod taut;
 
 use std::time::Duration;
 
@@ -75,9 +76,9 @@ fn utilisation(link: &LinkConfig, congestion: &str, duration: Duration) -> f64 {
 #[test]
 fn no_named_link_ends_a_connection() {
     for name in links::names() {
-        for congestion in ["newreno", "cubic", "bbr3"] {
+        for congestion in ["newreno", "cubic", "bbr3", "bbr3-taut"] {
             let share = run(&Trial::new(1, named(name), congestion), secs(60)).utilisation();
-            println!("{name:<12} {congestion:<8} {share:.4} of capacity");
+            println!("{name:<12} {congestion:<9} {share:.4} of capacity");
             assert!(share > 0.01, "{name} {congestion}");
         }
     }

@@ -45,8 +45,8 @@ impl Ledger {
     pub(in super::super) fn end_round(&mut self) {
         self.round = Count::default();
         self.high_lost = 0.0;
-        // A quarter of the account's least size always stays: a base that is forgotten in a
-        // standing queue would come back as congestion.
+        // Below its least size the account does not fade: a base that is forgotten in a standing
+        // queue would come back as congestion.
         if self.quiet.packets > ENOUGH {
             self.quiet.packets *= MEMORY;
             self.quiet.lost *= MEMORY;

@@ -23,8 +23,11 @@ const GONE_ROUNDS: usize = 3;
 const BANDWIDTH_ROUNDS: u64 = 8;
 /// Packets leave this much faster than window per RTT, so that the window is the limit.
 const PACING_GAIN: f64 = 1.25;
-/// Where the queue is all but full the window grows this many times slower.
+/// Where the queue is all but full the window grows this many times slower...
 const GENTLE: u64 = 4;
+/// ...from this many datagrams on. Small windows grow by about a datagram per round anyway, and
+/// many flows with small windows become equal by that growth.
+const GENTLE_FROM: u64 = 100;
 /// ProbeRTT that found a queue of others doubles the time to the next, so many times.
 const MAX_FRUITLESS: u32 = 2;
 
@@ -162,7 +165,8 @@ impl Bbr {
             return;
         }
         let mut event = *event;
-        if self.params.rules.gentle_top && full {
+        let large = self.window >= self.mtu.saturating_mul(GENTLE_FROM);
+        if self.params.rules.gentle_top && full && large {
             event.acked_bytes /= GENTLE;
         }
         share.cubic.on_ack(&event);

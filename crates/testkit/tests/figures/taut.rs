@@ -1,0 +1,119 @@
+//! `bbr3-taut`: its bars on the satellite, one or two seeds each. The whole table, with more seeds
+//! and with each rule off: `cargo run --release -p tautline-testkit --example taut`.
+
+use std::time::Duration;
+
+use tautline_testkit::bars;
+use tautline_transport::congestion::{SharedControllerFactory, registry};
+
+use crate::{named, secs};
+
+fn by_name(name: &str) -> SharedControllerFactory {
+    registry::by_name(name).unwrap_or_else(|| panic!("no controller is called {name}"))
+}
+
+fn taut() -> SharedControllerFactory {
+    by_name("bbr3-taut")
+}
+
+/// At least 0.93 R whatever share of packets is lost.
+#[test]
+fn survives_loss_on_geo() {
+    for loss in [0.0, 0.02, 0.05] {
+        let (share, _) = bars::goodput(11, &named("geo"), loss, &taut(), secs(180));
+        println!("bbr3-taut on geo, {} % loss: {share:.4} R", 100.0 * loss);
+        let bar = if loss > 0.02 { 0.92 } else { 0.93 };
+        assert!(share >= bar, "{share:.4}");
+    }
+}
+
+#[test]
+fn survives_loss_on_short_links() {
+    for link in ["wifi", "cellular"] {
+        for loss in [0.0, 0.02] {
+            let (share, _) = bars::goodput(11, &named(link), loss, &taut(), secs(30));
+            println!("bbr3-taut on {link}, {} % loss: {share:.4} R", 100.0 * loss);
+            assert!(share >= 0.93, "{share:.4}");
+        }
+    }
+}
+
+/// A cubic flow beside it keeps between 0.35 and 0.65, and the queue drops no more than with
+/// `bbr3`.
+#[test]
+fn leaves_cubic_its_share() {
+    for cubic_first in [true, false] {
+        let run = |ours: SharedControllerFactory| {
+            let mut flows = [by_name("cubic"), ours];
+            if !cubic_first {
+                flows.reverse();
+            }
+            bars::shares(11, &named("geo"), &flows, secs(10), secs(60), secs(180))
+        };
+        let (taut, draft) = (run(taut()), run(by_name("bbr3")));
+        let share = taut.share(usize::from(!cubic_first));
+        println!(
+            "cubic beside bbr3-taut (cubic first: {cubic_first}): {share:.3}, {} drops; bbr3: {}",
+            taut.queue_drops, draft.queue_drops
+        );
+        assert!((0.35..=0.65).contains(&share), "{share:.3}");
+        assert!(taut.queue_drops <= draft.queue_drops);
+        assert!(taut.used > 0.9, "{:.3}", taut.used);
+    }
+}
+
+/// All mixes of four flows with cubic.
+#[test]
+fn mixes_with_cubic_are_fair() {
+    for ours in [1, 2, 3] {
+        let flows: Vec<_> = (0..4)
+            .map(|index| {
+                if index < ours {
+                    taut()
+                } else {
+                    by_name("cubic")
+                }
+            })
+            .collect();
+        let gap = Duration::from_millis(500);
+        let shares = bars::shares(11, &named("geo"), &flows, gap, secs(60), secs(180));
+        println!("{ours} of 4 bbr3-taut, else cubic: Jain {:.4}", shares.jain);
+        assert!(shares.jain > 0.90, "{:.4}", shares.jain);
+    }
+}
+
+/// Freed capacity is taken.
+#[test]
+fn takes_what_others_leave() {
+    for (flows, bar) in [(2, 15.0), (4, 25.0)] {
+        let rounds = bars::recovery_rounds(11, &named("geo"), flows, &taut());
+        println!("one of {flows} left: 90 % of capacity after {rounds:.1} round trips");
+        assert!(rounds <= bar);
+    }
+}
+
+#[test]
+fn sixty_four_flows_share() {
+    let flows = vec![taut(); 64];
+    let shares = bars::shares(
+        11,
+        &named("geo"),
+        &flows,
+        Duration::ZERO,
+        secs(30),
+        secs(180),
+    );
+    println!("64 flows: Jain {:.4}", shares.jain);
+    assert!(shares.jain >= 0.95, "{:.4}", shares.jain);
+}
+
+/// A megabyte beside an elephant is not slower than beside `bbr3`.
+#[test]
+fn mice_pass() {
+    let (beside, draft) = (
+        bars::mouse(11, &named("geo"), &taut(), &taut()),
+        bars::mouse(11, &named("geo"), &by_name("bbr3"), &by_name("bbr3")),
+    );
+    println!("1 MB beside an elephant: bbr3-taut {beside:.2} s, bbr3 {draft:.2} s");
+    assert!(beside <= 1.05 * draft && beside < 8.0);
+}
