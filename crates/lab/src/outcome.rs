@@ -65,10 +65,3 @@ pub struct Outcome {
     /// Measures that only this workload has, by the name of their column.
     pub extra: BTreeMap<&'static str, f64>,
 }
-
-impl Outcome {
-    /// Adds received bytes.
-    pub fn receive(&mut self, bytes: usize) {
-        self.received_bytes += bytes as u64;
-    }
-}

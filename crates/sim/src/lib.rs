@@ -92,7 +92,7 @@ pub use link::{
     Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
 };
 pub use log::{Outcome, PacketRecord, Stage};
-pub use node::{Datagram, Node, ip_overhead};
+pub use node::{Datagram, Node, PAYLOAD_SHARE, ip_overhead};
 pub use rule::{PacketView, Rule, Verdict};
 pub use text::{QuantityError, format_duration, format_rate, parse_duration, parse_rate};
 pub use world::{

@@ -154,7 +154,7 @@ pub fn geo_dvb() -> LinkConfig {
 /// gap of 20 ms; jitter of 3 ms that wanders over 20 ms; per slot a rate drawn from 100-250 Mb/s
 /// down and 10-24 Mb/s up, which ripples five times a second; drop-tail queues; slots on demand on
 /// the uplink, so that acknowledgements come in bunches and the start of a message up waits for a
-/// grant; silences of 3 ms on average on the downlink; both ways, every 7 s (up) or 7.8 s (down) on
+/// grant; silences of 3 ms on average on the downlink; both ways, every 7.4 s (up) or 8.2 s (down) on
 /// average, a gap that loses everything for 20-36 ms, now and then for 100-135 ms and rarely for
 /// 1-2 s. Losses of tens of microseconds under load are not drawn: they are overflows of the queue.
 ///
@@ -215,7 +215,7 @@ pub fn starlink() -> LinkConfig {
                 idle_after: ms(10),
                 standing: 3000,
             }),
-            ..way(10, 24, 0.65, 300_000, 7000)
+            ..way(10, 24, 0.65, 300_000, 7400)
         },
         backward: DirectionConfig {
             silences: Some(Silences {
@@ -223,7 +223,7 @@ pub fn starlink() -> LinkConfig {
                 timing: Timing::Random,
                 duration: Spread::Exponential { mean: ms(3) },
             }),
-            ..way(100, 250, 0.165, 2_000_000, 7800)
+            ..way(100, 250, 0.165, 2_080_000, 8200)
         },
     }
 }

@@ -49,6 +49,10 @@ pub const fn ip_overhead(dst: SocketAddr) -> u32 {
     }
 }
 
+/// Application bytes per byte of capacity, in 1,452-byte UDP payloads over IPv4 and without loss:
+/// with capacity C and loss p, no more than R = 0.9588 x C x (1 - p) can be delivered.
+pub const PAYLOAD_SHARE: f64 = 0.9588;
+
 /// A sans-IO program on a host.
 ///
 /// After every call of `handle_datagram` or `handle_timeout`, and at the start, the world calls

@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use tautline_sim::{LinkConfig, LossModel};
+use tautline_sim::{LinkConfig, LossModel, PAYLOAD_SHARE};
 use tautline_transport::congestion::SharedControllerFactory;
 
-use crate::figure::{Flow, PAYLOAD_SHARE, Report, Trial};
+use crate::figure::{Flow, Report, Trial};
 
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -22,10 +22,13 @@ fn flow(congestion: &SharedControllerFactory) -> Flow {
 /// `link`, losing this share of packets each way.
 #[must_use]
 pub fn lossy(mut link: LinkConfig, loss: f64) -> LinkConfig {
-    if loss > 0.0 {
-        link.forward.loss = LossModel::uniform(loss);
-        link.backward.loss = LossModel::uniform(loss);
-    }
+    let model = if loss > 0.0 {
+        LossModel::uniform(loss)
+    } else {
+        LossModel::None
+    };
+    link.forward.loss = model.clone();
+    link.backward.loss = model;
     link
 }
 

@@ -25,9 +25,6 @@ use crate::{
     tls,
 };
 
-/// Application bytes per byte of capacity with 1,452-byte datagrams and without loss.
-pub const PAYLOAD_SHARE: f64 = 0.9588;
-
 /// More than any trial moves.
 const ENDLESS: u64 = 1 << 40;
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use tautline_sim::{
-    Direction, DirectionConfig, DirectionStats, LinkConfig, RunEnd, World, links, quic::QuicHost,
-    tls,
+    Direction, DirectionConfig, DirectionStats, LinkConfig, PAYLOAD_SHARE, RunEnd, World, links,
+    quic::QuicHost, tls,
 };
 use tautline_transport::{
     config::{ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
@@ -27,8 +27,6 @@ use crate::{
     failure::{Failure, Outcome},
 };
 
-/// Share of capacity that application bytes can have in full-sized packets; see the definitions.
-const PAYLOAD_SHARE: f64 = 0.9588;
 const ALPN: &[u8] = b"tautline-demo";
 
 /// A transfer to be made.

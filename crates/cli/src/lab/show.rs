@@ -1,6 +1,6 @@
 //! `tautline lab show`.
 
-use std::{fmt::Write, path::PathBuf, sync::Arc};
+use std::{fmt::Write, path::PathBuf};
 
 use tautline_lab::{metric::METRICS, run::Stage, stack::Stacks};
 
@@ -50,8 +50,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     let observer = qlog_into(&into)?;
     let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let scene = plan.scene(&cell, &stacks).map_err(|e| words(&e))?;
-    let mut stage = Stage::build(&scene, &stacks, cell.seed, Some(&Arc::clone(&observer)))
-        .map_err(|e| words(&e))?;
+    let mut stage =
+        Stage::build(&scene, &stacks, cell.seed, Some(&observer)).map_err(|e| words(&e))?;
     if args.audit {
         stage.audit(AUDITED_PACKETS);
     }

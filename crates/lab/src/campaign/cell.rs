@@ -90,7 +90,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, stacks: &Stacks) -> Entry {
     };
     let played = catch_unwind(AssertUnwindSafe(|| {
         let record = play(&scene, stacks, cell.seed)?;
-        Ok::<Entry, crate::run::PlayError>(measure(plan, cell, record))
+        Ok::<Entry, crate::run::PlayError>(measure(plan, cell, &record))
     }));
     match played {
         Ok(Ok(entry)) => entry,
@@ -105,56 +105,24 @@ pub fn run_cell(plan: &Plan, cell: &Cell, stacks: &Stacks) -> Entry {
     }
 }
 
-fn measure(plan: &Plan, cell: &Cell, record: Record) -> Entry {
-    let (status, reason) = verdict(&record);
+fn measure(plan: &Plan, cell: &Cell, record: &Record) -> Entry {
+    let (status, reason) = verdict(record);
     let metrics = METRICS
         .iter()
-        .map(|metric| Value::number((metric.compute)(&record)))
+        .map(|metric| Value::number((metric.compute)(record)))
         .collect();
-    let mut extra = BTreeMap::new();
-    if let Some(flow) = record.measured().next() {
-        extra.extend(
-            flow.receiver
-                .extra
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), *v)),
-        );
-    }
+    let extra = record.measured().next().map(extra).unwrap_or_default();
     let series = match plan.keep.series {
-        Some(step) => series(&record, step),
+        Some(step) => series(record, step),
         None => Vec::new(),
     };
     let items = if plan.keep.items {
-        items(&record)
+        items(record)
     } else {
         Vec::new()
     };
     let deterministic = record.flows.iter().all(|flow| flow.deterministic);
-    let mut flows = Vec::new();
-    let all = record.flows.clone();
-    let mut pair = (FlowRecord::clone(&all[0]), record);
-    for flow in all {
-        pair.0 = flow;
-        let metrics = FLOW_METRICS
-            .iter()
-            .map(|metric| Value::number((metric.compute)(&pair)))
-            .collect();
-        let flow = &pair.0;
-        flows.push(FlowEntry {
-            name: flow.name.clone(),
-            stack: flow.stack.clone(),
-            congestion: flow.congestion.clone(),
-            measured: flow.measured,
-            error: flow.error.clone(),
-            metrics,
-            extra: flow
-                .receiver
-                .extra
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), *v))
-                .collect(),
-        });
-    }
+    let flows = record.flows.iter().map(flow_entry).collect();
     Entry {
         cell: cell.index,
         status: status.to_owned(),
@@ -166,6 +134,27 @@ fn measure(plan: &Plan, cell: &Cell, record: Record) -> Entry {
         series,
         items,
     }
+}
+
+fn flow_entry(flow: &FlowRecord) -> FlowEntry {
+    FlowEntry {
+        name: flow.name.clone(),
+        stack: flow.stack.clone(),
+        congestion: flow.congestion.clone(),
+        measured: flow.measured,
+        error: flow.error.clone(),
+        metrics: FLOW_METRICS
+            .iter()
+            .map(|metric| Value::number((metric.compute)(flow)))
+            .collect(),
+        extra: extra(flow),
+    }
+}
+
+fn extra(flow: &FlowRecord) -> BTreeMap<String, f64> {
+    let of = flow.receiver.extra.iter();
+    of.map(|(name, value)| ((*name).to_owned(), *value))
+        .collect()
 }
 
 fn verdict(record: &Record) -> (&'static str, Option<String>) {

@@ -20,6 +20,10 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     plan: String,
+    /// Where the plan's files are.
+    folder: PathBuf,
+    /// Those files, with the hashes of what was read.
+    files: BTreeMap<String, String>,
     smoke: bool,
     draw: u64,
     seeds: Option<u64>,
@@ -38,6 +42,8 @@ impl Manifest {
             .map(|metric| format!("flow.{}", metric.name));
         Self {
             plan: plan.text.clone(),
+            folder: fs::canonicalize(plan.folder()).unwrap_or_else(|_| plan.folder().to_owned()),
+            files: plan.files.clone(),
             smoke: plan.options.smoke,
             draw: plan.options.draw,
             seeds: plan.options.seeds,
@@ -61,9 +67,11 @@ impl Manifest {
             draw: self.draw,
             seeds: self.seeds,
         };
-        Plan::parse(&self.plan, folder, &options, stacks).map_err(|error| CampaignError::Other {
-            path: folder.to_owned(),
-            reason: format!("its plan cannot be read any more ({error})"),
+        Plan::parse(&self.plan, &self.folder, &options, stacks).map_err(|error| {
+            CampaignError::Other {
+                path: folder.to_owned(),
+                reason: format!("its plan cannot be read any more ({error})"),
+            }
         })
     }
 
@@ -94,7 +102,9 @@ impl Manifest {
             "it holds results of another plan, or of another version of this one"
         } else if theirs.metrics != self.metrics {
             "it holds results of a version of the laboratory with other metrics"
-        } else if theirs != *self {
+        } else if theirs.files != self.files {
+            "the files that the plan names have changed since"
+        } else if (theirs.smoke, theirs.draw, theirs.seeds) != (self.smoke, self.draw, self.seeds) {
             "it holds results of this plan with other options (smoke, draw, seeds)"
         } else {
             return Ok(());
@@ -161,8 +171,7 @@ impl Journal {
     pub(super) fn entries(&self) -> Result<BTreeMap<usize, Entry>, CampaignError> {
         let file = File::open(&self.path).map_err(at(&self.path))?;
         let whole = whole_lines(&file).map_err(at(&self.path))?;
-        let mut file = File::open(&self.path).map_err(at(&self.path))?;
-        file.rewind().map_err(at(&self.path))?;
+        let file = File::open(&self.path).map_err(at(&self.path))?;
         let lines = BufReader::new(std::io::Read::take(file, whole)).lines();
         let mut entries = BTreeMap::new();
         for (number, line) in lines.enumerate() {

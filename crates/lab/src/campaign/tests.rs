@@ -151,3 +151,43 @@ fn a_cell_that_fails_is_a_row_with_the_reason() {
     assert_eq!(entry.status, "error");
     assert!(entry.reason.unwrap().contains("handshake"));
 }
+
+/// Results know the files that they come from, wherever they themselves lie.
+#[test]
+fn a_file_that_changed_is_another_plan() {
+    let root = tempfile::tempdir().unwrap();
+    let frames = root.path().join("frames.csv");
+    fs::write(&frames, "0,1000\n40,2000\n").unwrap();
+    let text = PLAN.replace(
+        "{ kind = \"objects\", count = 3, bytes = \"20 kB\" }",
+        "{ kind = \"messages\", trace = { file = \"frames.csv\" } }",
+    );
+    let read = || {
+        let options = ReadOptions::default();
+        Plan::parse(&text, root.path(), &options, &Stacks::default()).unwrap()
+    };
+    let plan = read();
+    let folder = root.path().join("results");
+    assert!(matches!(
+        go(&plan, &folder, 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+    let kept = plan_of(&folder, &Stacks::default()).unwrap();
+    let results = results(&kept, &folder).unwrap();
+    let hash = &plan.files["frames.csv"];
+    for parameters in results.cells.values("parameters") {
+        assert!(parameters.as_text().unwrap().contains(hash));
+    }
+    fs::write(&frames, "0,1000\n40,3000\n").unwrap();
+    let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());
+    assert_eq!(entry.status, "refused");
+    assert!(entry.reason.unwrap().contains("frames.csv has changed"));
+    let settings = Settings {
+        folder: folder.clone(),
+        jobs: 1,
+        resume: true,
+    };
+    let stop = AtomicBool::new(false);
+    let again = run(&read(), &Stacks::default(), &settings, &stop, |_| {});
+    assert!(again.unwrap_err().to_string().contains("files"));
+}

@@ -1,6 +1,6 @@
 //! Metrics of a whole cell: over the measured flows, and of the first link in their direction.
 
-use tautline_sim::DirectionStats;
+use tautline_sim::{DirectionStats, PAYLOAD_SHARE};
 
 use super::{CellMetric, jain, quantile};
 use crate::{
@@ -8,9 +8,6 @@ use crate::{
     run::{FlowRecord, LinkRecord, Record},
     stack::WireStats,
 };
-
-/// Application bytes per byte of capacity with 1,452-byte UDP payloads.
-const PAYLOAD_SHARE: f64 = 0.9588;
 
 macro_rules! metric {
     ($name:literal, $unit:literal, $better:expr, $formula:literal, $paper:literal, $compute:expr) => {

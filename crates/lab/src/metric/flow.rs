@@ -18,10 +18,7 @@ macro_rules! metric {
 
 /// Every metric of a connection, in the order of the columns.
 pub const FLOW_METRICS: &[FlowMetric] = &[
-    metric!("start_s", "s", None, "when the client connected", |(
-        f,
-        _,
-    )| {
+    metric!("start_s", "s", None, "when the client connected", |f| {
         Some(f.start.since_origin().as_secs_f64())
     }),
     metric!(
@@ -29,84 +26,80 @@ pub const FLOW_METRICS: &[FlowMetric] = &[
         "s",
         Some(false),
         "last byte at the receiving application, less start_s; empty when it did not finish",
-        |(f, _)| Some(f.receiver.finished?.saturating_since(f.start).as_secs_f64())
+        |f| Some(f.receiver.finished?.saturating_since(f.start).as_secs_f64())
     ),
     metric!(
         "goodput_mbps",
         "Mb/s",
         Some(true),
         "application bytes received in order in the window x 8 / window",
-        |(f, r)| Some(f.goodput(r.window) / 1e6)
+        |f| Some(f.goodput(f.window) / 1e6)
     ),
     metric!(
         "received_bytes",
         "B",
         None,
         "application bytes received in order in all",
-        |(f, _)| Some(f.receiver.received_bytes as f64)
+        |f| Some(f.receiver.received_bytes as f64)
     ),
-    metric!(
-        "min_rtt_ms",
-        "ms",
-        None,
-        "the sender's smallest RTT",
-        |(f, _)| Some(f.sender_wire?.min_rtt?.as_secs_f64() * 1e3)
-    ),
+    metric!("min_rtt_ms", "ms", None, "the sender's smallest RTT", |f| {
+        Some(f.sender_wire?.min_rtt?.as_secs_f64() * 1e3)
+    }),
     metric!(
         "packets_sent",
         "packets",
         None,
         "in-flight packets sent by the sender",
-        |(f, _)| Some(f.sender_wire?.packets_sent as f64)
+        |f| Some(f.sender_wire?.packets_sent as f64)
     ),
     metric!(
         "packets_lost",
         "packets",
         Some(false),
         "of these, declared lost",
-        |(f, _)| Some(f.sender_wire?.packets_lost as f64)
+        |f| Some(f.sender_wire?.packets_lost as f64)
     ),
     metric!(
         "spurious_losses",
         "packets",
         Some(false),
         "of these, acknowledged after all",
-        |(f, _)| Some(f.sender_wire?.spurious_losses as f64)
+        |f| Some(f.sender_wire?.spurious_losses as f64)
     ),
     metric!(
         "bytes_sent",
         "B",
         None,
         "UDP payload bytes sent by the sender",
-        |(f, _)| Some(f.sender_wire?.bytes_sent as f64)
+        |f| Some(f.sender_wire?.bytes_sent as f64)
     ),
     metric!(
         "acks_sent",
         "1",
         None,
         "ACK frames sent by the receiver",
-        |(f, _)| Some(f.receiver_wire?.acks_sent as f64)
+        |f| Some(f.receiver_wire?.acks_sent as f64)
     ),
     metric!(
         "items",
         "1",
         None,
         "objects, messages, datagrams or segments",
-        |(f, _)| Some(f.receiver.items.len() as f64)
+        |f| Some(f.receiver.items.len() as f64)
     ),
     metric!(
         "item_p50_ms",
         "ms",
         Some(false),
         "median time from wanted to complete",
-        |(f, _)| quantile(&durations(f), 0.5)
+        |f| quantile(&durations(f), 0.5)
     ),
     metric!(
         "item_p99_ms",
         "ms",
         Some(false),
         "99th percentile of the same",
-        |(f, _)| quantile(&durations(f), 0.99)
+        |f| quantile(&durations(f), 0.99)
     ),
 ];
 

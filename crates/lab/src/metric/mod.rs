@@ -31,7 +31,7 @@ pub struct Metric<T: ?Sized + 'static> {
 /// A metric of a whole cell.
 pub type CellMetric = Metric<Record>;
 /// A metric of one connection.
-pub type FlowMetric = Metric<(FlowRecord, Record)>;
+pub type FlowMetric = Metric<FlowRecord>;
 
 /// The value below which a share `q` of the sorted `values` lies, interpolated; `None` of nothing.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {

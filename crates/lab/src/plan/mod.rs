@@ -12,9 +12,11 @@ mod design;
 mod document;
 mod error;
 mod factor;
+mod points;
+mod report;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,11 +26,13 @@ use toml::{Table, Value};
 
 pub use error::PlanError;
 pub use factor::Level;
+pub use report::{PaperFigure, ReportOptions};
 
 use self::{
-    design::{Design, Kind, MAX_POINTS},
+    design::Design,
     document::{locate, set},
     error::join,
+    points::points,
 };
 use crate::{
     quantity::Span,
@@ -74,6 +78,8 @@ pub struct Plan {
     pub keep: Keep,
     /// What its report shows.
     pub report: ReportOptions,
+    /// The files that its flows name, with the SHA-256 of what was read.
+    pub files: BTreeMap<String, String>,
     /// Its text.
     pub text: String,
     /// How it was read.
@@ -112,44 +118,6 @@ pub struct Keep {
     pub series: Option<Duration>,
     /// Every object, message and so on.
     pub items: bool,
-}
-
-/// What a plan says about its report.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReportOptions {
-    /// The solution that others are compared with.
-    #[serde(default)]
-    pub baseline: Option<String>,
-    /// The metrics shown, most important first.
-    #[serde(default)]
-    pub metrics: Vec<String>,
-    /// The factor along the axis of charts.
-    #[serde(default)]
-    pub x: Option<String>,
-    /// What the papers report, to stand beside.
-    #[serde(default)]
-    pub paper: Vec<PaperFigure>,
-}
-
-/// A figure of a paper.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PaperFigure {
-    /// Where it stands.
-    pub source: String,
-    /// What it is of.
-    pub what: String,
-    /// The metric of ours that compares.
-    pub metric: String,
-    /// The solution of ours that compares.
-    #[serde(default)]
-    pub solution: Option<String>,
-    /// The point of ours that compares: labels by factor name.
-    #[serde(default)]
-    pub point: Table,
-    /// Their number.
-    pub value: f64,
 }
 
 #[derive(Deserialize)]
@@ -286,7 +254,7 @@ impl Plan {
         }
         let points = points(&design, options.draw)?;
         let solutions = solutions(&table)?;
-        let plan = Self {
+        let mut plan = Self {
             name,
             title,
             about,
@@ -300,44 +268,30 @@ impl Plan {
                 items: run.items,
             },
             report,
+            files: BTreeMap::new(),
             text: text.to_owned(),
             options: options.clone(),
             folder: folder.to_owned(),
             base: table,
         };
-        plan.check(stacks)?;
+        plan.files = plan.check(stacks)?;
         Ok(plan)
     }
 
-    /// Makes every scene once.
-    fn check(&self, stacks: &Stacks) -> Result<(), PlanError> {
+    /// Makes every scene once; returns the files that were read.
+    fn check(&self, stacks: &Stacks) -> Result<BTreeMap<String, String>, PlanError> {
+        let mut files = BTreeMap::new();
         for point in 0..self.points.len() {
             for solution in 0..self.solutions.len() {
                 // One solution would do for networks; but a factor may set a solution's options.
-                self.scene_of(point, solution, stacks)
+                let scene = self
+                    .scene_of(point, solution, stacks)
                     .map_err(|error| self.blame(point, error))?;
+                files.extend(files_of(&scene));
             }
         }
-        for metric in &self.report.metrics {
-            let known = crate::metric::METRICS.iter().map(|metric| metric.name);
-            if !known.clone().any(|name| name == metric) && !metric.starts_with("x_") {
-                let names: Vec<String> = known.map(str::to_owned).collect();
-                let problem = format!("no metric is called {metric:?}");
-                return Err(PlanError::new("report.metrics", problem).with_names(metric, &names));
-            }
-        }
-        if let Some(baseline) = &self.report.baseline {
-            let names: Vec<String> = self
-                .solutions
-                .iter()
-                .map(|(name, _)| name.clone())
-                .collect();
-            if !names.contains(baseline) {
-                let problem = format!("no solution is called {baseline:?}");
-                return Err(PlanError::new("report.baseline", problem).with_names(baseline, &names));
-            }
-        }
-        Ok(())
+        self.report.check(&self.factors, &self.solutions)?;
+        Ok(files)
     }
 
     /// Finds the factor that an error at a point comes from.
@@ -401,9 +355,14 @@ impl Plan {
     /// What a cell plays.
     ///
     /// # Errors
-    /// None for a plan that was read with the same stacks.
+    /// When a file that the plan names is no longer what it was when the plan was read.
     pub fn scene(&self, cell: &Cell, stacks: &Stacks) -> Result<Scene, PlanError> {
-        self.scene_of(cell.point, cell.solution, stacks)
+        let scene = self.scene_of(cell.point, cell.solution, stacks)?;
+        let changed = files_of(&scene).find(|(path, hash)| self.files.get(path) != Some(hash));
+        match changed {
+            Some((path, _)) => Err(PlanError::new("", format!("{path} has changed"))),
+            None => Ok(scene),
+        }
     }
 
     /// The whole of what a cell is made of, as a value.
@@ -416,6 +375,11 @@ impl Plan {
             let mut solution = Table::try_from(options).unwrap_or_default();
             solution.insert("name".to_owned(), name.clone().into());
             table.insert("solution".to_owned(), solution.into());
+        }
+        if let Ok(files) = Table::try_from(&self.files)
+            && !files.is_empty()
+        {
+            table.insert("files".to_owned(), files.into());
         }
         table
     }
@@ -517,6 +481,15 @@ impl Plan {
     }
 }
 
+/// The files that a scene's flows were read from, with their hashes.
+fn files_of(scene: &Scene) -> impl Iterator<Item = (String, String)> {
+    scene
+        .flows
+        .iter()
+        .flat_map(|flow| flow.workload.program().files())
+        .filter_map(|file| Some((file.path, file.sha256?)))
+}
+
 /// The first word in double quotes.
 fn quoted(text: &str) -> String {
     text.split('"').nth(1).unwrap_or_default().to_owned()
@@ -564,144 +537,6 @@ fn solutions(table: &Table) -> Result<Vec<(String, StackOptions)>, PlanError> {
         solutions.push((name, options));
     }
     Ok(solutions)
-}
-
-fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
-    for (index, factor) in design.factor.iter().enumerate() {
-        let field = format!("design.factor[{index}]");
-        factor
-            .check()
-            .map_err(|(inner, problem)| PlanError::new(join(&field, &inner), problem))?;
-        if design
-            .factor
-            .iter()
-            .filter(|other| other.name == factor.name)
-            .count()
-            > 1
-        {
-            let problem = format!("two factors are called {:?}", factor.name);
-            return Err(PlanError::new(join(&field, "name"), problem));
-        }
-        if factor.values.is_empty() && matches!(design.kind, Kind::Grid) {
-            return Err(PlanError::new(
-                join(&field, "values"),
-                "a grid needs values, not a range",
-            ));
-        }
-    }
-    let count = || match design.count {
-        Some(count @ 1..=10_000) => Ok(count),
-        Some(_) => Err(PlanError::new("design.count", "is not between 1 and 10000")),
-        None => Err(PlanError::new(
-            "design",
-            "`count`, the number of points, is missing",
-        )),
-    };
-    let points = match design.kind {
-        Kind::Grid => {
-            let levels: Vec<Vec<Level>> =
-                design.factor.iter().map(factor::Factor::levels).collect();
-            let sizes: Vec<usize> = levels.iter().map(Vec::len).collect();
-            let product = sizes
-                .iter()
-                .try_fold(1usize, |all, size| all.checked_mul(*size));
-            if product.is_none_or(|product| product > MAX_POINTS) {
-                return Err(PlanError::new(
-                    "design.factor",
-                    format!("more than {MAX_POINTS} points"),
-                ));
-            }
-            let pick = |point: Vec<usize>| Point {
-                levels: point
-                    .iter()
-                    .zip(&levels)
-                    .filter_map(|(index, levels)| levels.get(*index).cloned())
-                    .collect(),
-            };
-            design::grid(&sizes).into_iter().map(pick).collect()
-        }
-        Kind::List => {
-            let mut points = Vec::new();
-            for (index, listed) in design.point.iter().enumerate() {
-                let field = format!("design.point[{index}]");
-                if let Some(unknown) = listed
-                    .keys()
-                    .find(|key| !design.factor.iter().any(|factor| factor.name == **key))
-                {
-                    let names: Vec<String> = design
-                        .factor
-                        .iter()
-                        .map(|factor| factor.name.clone())
-                        .collect();
-                    let error = PlanError::new(join(&field, unknown), "there is no such factor");
-                    return Err(error.with_names(unknown, &names));
-                }
-                let mut levels = Vec::new();
-                for factor in &design.factor {
-                    let value = listed.get(&factor.name).ok_or_else(|| {
-                        PlanError::new(&field, format!("`{}` is missing", factor.name))
-                    })?;
-                    levels.push(factor.level(value));
-                }
-                points.push(Point { levels });
-            }
-            points
-        }
-        Kind::Wsp => filled(design, count()?, draw, design::wsp)?,
-        Kind::Lhs => filled(design, count()?, draw, design::lhs)?,
-    };
-    if points.is_empty() {
-        return Err(PlanError::new("design", "has no point"));
-    }
-    Ok(points)
-}
-
-fn few_enough(sizes: &[usize]) -> Result<(), PlanError> {
-    let product = sizes
-        .iter()
-        .try_fold(1usize, |all, size| all.checked_mul(*size));
-    if product.is_none_or(|product| product > MAX_POINTS) {
-        let problem = format!("more than {MAX_POINTS} points");
-        return Err(PlanError::new("design.factor", problem));
-    }
-    Ok(())
-}
-
-/// Fills the space of the factors that have a range; each of its points is crossed with every
-/// combination of the others' values.
-fn filled(
-    design: &Design,
-    count: usize,
-    draw: u64,
-    fill: fn(usize, usize, u64) -> Vec<Vec<f64>>,
-) -> Result<Vec<Point>, PlanError> {
-    let ranged = design.factor.iter().filter(|factor| factor.range.is_some());
-    let dimensions = ranged.count();
-    if dimensions == 0 {
-        let problem = "no factor has a `range` to fill";
-        return Err(PlanError::new("design.factor", problem));
-    }
-    let listed = design.factor.iter().filter(|factor| factor.range.is_none());
-    let sizes: Vec<usize> = listed.map(|factor| factor.values.len()).collect();
-    few_enough(&[sizes.as_slice(), &[count]].concat())?;
-    let combinations = design::grid(&sizes);
-    let mut points = Vec::new();
-    for shares in fill(count, dimensions, draw) {
-        for combination in &combinations {
-            let (mut shares, mut picks) = (shares.iter(), combination.iter());
-            let level = |factor: &factor::Factor| match factor.range {
-                Some(_) => shares.next().map(|share| factor.at(*share)),
-                None => {
-                    let value = factor.values.get(*picks.next()?)?;
-                    Some(factor.level(value))
-                }
-            };
-            points.push(Point {
-                levels: design.factor.iter().filter_map(level).collect(),
-            });
-        }
-    }
-    Ok(points)
 }
 
 #[cfg(test)]

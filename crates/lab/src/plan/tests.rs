@@ -151,3 +151,27 @@ fn a_space_filling_plan_fills_ranges() {
         assert!((0.0..=0.05).contains(&loss) && (1.0..=100.0).contains(&size));
     }
 }
+
+#[test]
+fn names_in_the_report_are_checked_too() {
+    for (line, field, nearest) in [
+        ("x = \"los\"", "report.x", "loss"),
+        ("baseline = \"cubik\"", "report.baseline", "cubic"),
+        (
+            "metrics = [\"goodput_mbp\"]",
+            "report.metrics",
+            "goodput_mbps",
+        ),
+        (
+            "paper = [{ source = \"s\", what = \"w\", metric = \"completion\", value = 1.0 }]",
+            "report.paper[0].metric",
+            "completion_s",
+        ),
+    ] {
+        let text = format!("{SMALL}\n[report]\n{line}\n");
+        let error = parse(&text, &ReadOptions::default()).unwrap_err();
+        assert_eq!(error.field, field, "{line}: {error}");
+        assert_eq!(error.nearest.as_deref(), Some(nearest), "{line}: {error}");
+        assert!(error.line.unwrap_or(0) > 40, "{line}: {error}");
+    }
+}

@@ -6,7 +6,7 @@
 mod record;
 mod timed;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 pub use record::{FlowRecord, LinkRecord, Record, Sample};
 use tautline_sim::{Direction, DirectionConfig, HostId, LinkConfig, LinkId, World};
@@ -300,7 +300,6 @@ impl Stage {
                 deterministic: player.stack.is_deterministic(),
                 start: player.start,
                 receiver: outcome(player.receiver),
-                sender: outcome(player.receiver.other()),
                 connected: outcome(End::Client).connected,
                 error: outcome(End::Client).error.or(outcome(End::Server).error),
                 sender_wire: self.wire(player, player.receiver.other()),
@@ -310,6 +309,7 @@ impl Stage {
                     End::Server => Direction::Forward,
                 },
                 history: player.history.clone(),
+                window: (Duration::ZERO, Duration::ZERO),
             });
         }
         let links = self
@@ -338,10 +338,14 @@ impl Stage {
             .reduce(|last, one| Some(last?.max(one?)))
             .flatten()
             .map_or(end, |last| last.min(end));
+        let window = scene.window_or(over.since_origin());
+        for flow in &mut flows {
+            flow.window = window;
+        }
         Record {
             violations,
             end: end.since_origin(),
-            window: scene.window_or(over.since_origin()),
+            window,
             flows,
             links,
             events: self.world.stats().events,

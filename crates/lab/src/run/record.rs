@@ -41,8 +41,6 @@ pub struct FlowRecord {
     pub connected: Option<Instant>,
     /// What the end that receives most has seen.
     pub receiver: Outcome,
-    /// What the other end has seen.
-    pub sender: Outcome,
     /// Why the connection ended, if by an error at either end.
     pub error: Option<String>,
     /// The sending end's transport at the end.
@@ -53,6 +51,8 @@ pub struct FlowRecord {
     pub direction: Direction,
     /// Samples from its start on.
     pub history: Vec<Sample>,
+    /// Between which times its rate is averaged: the run's.
+    pub window: (Duration, Duration),
 }
 
 impl FlowRecord {

@@ -72,15 +72,13 @@ pub fn write_parquet(table: &Table, out: impl Write + Send) -> Result<(), Parque
                         .write_batch(&values, Some(&levels), None)?;
                 }
                 Kind::Integer => {
-                    let integer = |cell: Option<&Value>| cell?.as_number().map(|x| x as i64);
-                    let exact = |cell: Option<&Value>| match cell {
-                        Some(Value::Integer(n)) => Some(*n),
-                        other => integer(other).or(other.map(|_| 0)),
-                    };
                     let values: Vec<i64> = cells
                         .zip(&levels)
                         .filter(|(_, level)| **level == 1)
-                        .filter_map(|(cell, _)| exact(cell))
+                        .map(|(cell, _)| match cell {
+                            Some(Value::Integer(n)) => *n,
+                            other => other.and_then(Value::as_number).unwrap_or(0.0) as i64,
+                        })
                         .collect();
                     chunk
                         .typed::<Int64Type>()

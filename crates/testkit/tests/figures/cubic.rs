@@ -1,6 +1,7 @@
 //! `cubic` by itself, beside `newreno`, and against each.
 
-use tautline_testkit::figure::{Flow, PAYLOAD_SHARE, Trial, median};
+use tautline_sim::PAYLOAD_SHARE;
+use tautline_testkit::figure::{Flow, Trial, median};
 
 use crate::{link, lossy, named, run, secs, seeds, utilisation};
 

@@ -14,8 +14,11 @@ mod taut;
 
 use std::time::Duration;
 
-use tautline_sim::{DirectionConfig, LinkConfig, LossModel, QueueSize, links};
-use tautline_testkit::figure::{Report, Trial, median};
+use tautline_sim::{DirectionConfig, LinkConfig, QueueSize, links};
+use tautline_testkit::{
+    bars::lossy,
+    figure::{Report, Trial, median},
+};
 use tautline_transport::units::Rate;
 
 /// Seeds of a median.
@@ -37,18 +40,6 @@ fn link(mbit: f64, rtt_ms: u64, queue: f64) -> LinkConfig {
             Duration::from_micros(rtt_ms * 500),
         )
     })
-}
-
-/// `link`, losing this share of packets each way.
-fn lossy(mut link: LinkConfig, loss: f64) -> LinkConfig {
-    let model = if loss > 0.0 {
-        LossModel::uniform(loss)
-    } else {
-        LossModel::None
-    };
-    link.forward.loss = model.clone();
-    link.backward.loss = model;
-    link
 }
 
 const fn secs(seconds: u64) -> Duration {

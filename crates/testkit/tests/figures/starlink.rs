@@ -23,8 +23,6 @@
 //!   hit several packets hang on the few transfers that meet a low rate: 218 ms and 81 % in one
 //!   draw of 24 transfers, 242 ms and 67 % in another, 261 ms and 79 % in a third.
 //! - So does the loss of bulk downloads: 1.59, 1.74 and 1.81 % in three draws of 24 transfers.
-//! - The 95th percentile of the RTT of bulk downloads: 158 ms when the link was fitted, 156 ms since
-//!   acknowledgements hold fewer ranges (175 published): the link has to be fitted again.
 //! - Durations of the rare long events of messages move with a handful of events per run.
 //! - The goodput of one download: the thesis leaves open why it was below its speed tests, which
 //!   the rate of the link is taken from.
@@ -337,9 +335,10 @@ struct Row {
     claimed: bool,
 }
 
-/// Seeds that were not used for fitting (1 to 12, 101 to 112, 201 to 224 and 301 to 324 were).
+/// Seeds that were not used for fitting (1 to 12, 101 to 112, 201 to 224, 301 to 324
+/// and 401 to 424 were).
 fn fresh(count: u64) -> std::ops::Range<u64> {
-    401..401 + count
+    501..501 + count
 }
 
 fn rows() -> Vec<Row> {
@@ -363,7 +362,7 @@ fn rows() -> Vec<Row> {
         row("idle RTT p50, ms", 49.0, ping(0.5), true),
         row("idle RTT p95, ms (below)", 70.0, ping(0.95), true),
         row("bulk down RTT p50, ms", 95.0, down.rtt(0.5), true),
-        row("bulk down RTT p95, ms", 175.0, down.rtt(0.95), false),
+        row("bulk down RTT p95, ms", 175.0, down.rtt(0.95), true),
         row("bulk down RTT p99, ms", 210.0, down.rtt(0.99), false),
         row("bulk up RTT p50, ms", 104.0, up.rtt(0.5), true),
         row("bulk up RTT p95, ms", 237.0, up.rtt(0.95), true),
@@ -378,12 +377,7 @@ fn rows() -> Vec<Row> {
         row("bulk up loss, %", 1.96, up.loss(), false),
         row("messages down loss, %", 0.40, to.loss(), true),
         row("messages up loss, %", 0.45, from.loss(), true),
-        row(
-            "bulk down events of several, % (above)",
-            75.0,
-            down.multi(),
-            false,
-        ),
+        row("bulk down events of several, %", 75.0, down.multi(), false),
         row("bulk down events p50, us", 49.0, down.event(0.5), false),
         row("bulk down events p75, us", 58.0, down.event(0.75), false),
         row("bulk down events p90, us", 113.0, down.event(0.9), false),
@@ -392,12 +386,7 @@ fn rows() -> Vec<Row> {
         row("messages down events p95, us", 104e3, to.event(0.95), false),
         row("messages down events p99, us", 127e3, to.event(0.99), false),
         row("bulk up rate p50, Mb/s", 17.0, rate(&up), true),
-        row(
-            "bulk down rate p50, Mb/s (100-150)",
-            125.0,
-            rate(&down),
-            false,
-        ),
+        row("bulk down rate p50, Mb/s", 125.0, rate(&down), false),
     ]
 }
 
@@ -416,9 +405,6 @@ fn meets_the_published_quantiles() {
         let ratio = row.measured / row.published;
         let (low, high) = match row.name {
             name if name.ends_with("(below)") => (0.0, 1.0),
-            name if name.ends_with("(above)") => (1.0, f64::INFINITY),
-            // Most transfers: 100 to 150 Mb/s.
-            name if name.ends_with("(100-150)") => (0.8, 1.2),
             _ => (0.9, 1.1),
         };
         assert!((low..=high).contains(&ratio), "{}: {ratio:.2}", row.name);
