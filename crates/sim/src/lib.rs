@@ -87,7 +87,7 @@ mod world;
 
 pub use link::{
     AdaptiveCoding, Aqm, CodingState, ConfigError, DirectionConfig, DirectionStats, DropCause,
-    Drops, Gaps, Grants, Handover, Jitter, JitterOrder, LinkConfig, LossModel, MAX_TRACE_BYTES,
+    Drops, Gaps, Grants, Handover, InputFile, Jitter, JitterOrder, LinkConfig, LossModel, MAX_TRACE_BYTES,
     Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps, RateWander, Reordering,
     Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
 };

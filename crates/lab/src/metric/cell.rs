@@ -129,17 +129,9 @@ pub const METRICS: &[CellMetric] = &[
         "queue_delay_ms",
         "ms",
         Some(false),
-        "rtt_mean_ms less the smallest RTT of the measured flows",
+        "mean time from reaching the first link's queue until the last byte has left it, measured direction, all flows, whole run",
         "queueing delay",
-        |r| {
-            let values = rtts(r);
-            let least = r
-                .measured()
-                .filter_map(|flow| flow.sender_wire?.min_rtt)
-                .map(|rtt| rtt.as_secs_f64() * 1e3)
-                .min_by(f64::total_cmp)?;
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64 - least)
-        }
+        |r| Some(bottleneck(r)?.0.mean_sojourn()?.as_secs_f64() * 1e3)
     ),
     metric!(
         "queue_max_bytes",

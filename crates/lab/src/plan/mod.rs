@@ -78,7 +78,7 @@ pub struct Plan {
     pub keep: Keep,
     /// What its report shows.
     pub report: ReportOptions,
-    /// The files that its flows name, with the SHA-256 of what was read.
+    /// The files that its links and flows name, with the SHA-256 of what was read.
     pub files: BTreeMap<String, String>,
     /// Its text.
     pub text: String,
@@ -481,12 +481,13 @@ impl Plan {
     }
 }
 
-/// The files that a scene's flows were read from, with their hashes.
+/// The files that a scene's links and flows were read from, with their hashes.
 fn files_of(scene: &Scene) -> impl Iterator<Item = (String, String)> {
-    scene
-        .flows
-        .iter()
-        .flat_map(|flow| flow.workload.program().files())
+    let links = scene.network.wires.iter();
+    let flows = scene.flows.iter();
+    links
+        .flat_map(|wire| wire.files.clone())
+        .chain(flows.flat_map(|flow| flow.workload.program().files()))
         .filter_map(|file| Some((file.path, file.sha256?)))
 }
 

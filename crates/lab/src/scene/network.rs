@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tautline_sim::{DirectionConfig, LinkConfig, links, parse_duration};
 use toml::{Table, Value};
 
-use crate::quantity::Share;
+use crate::{quantity::Share, workload::file::FileRecord};
 
 /// The place of clients on a single bottleneck.
 pub const NEAR: &str = "near";
@@ -29,6 +29,8 @@ pub struct Wire {
     pub config: LinkConfig,
     /// What it does later.
     pub changes: Vec<(Duration, LinkConfig)>,
+    /// The files that this was read from (traces, loss patterns).
+    pub files: Vec<FileRecord>,
 }
 
 /// Places and links. The first link is the bottleneck of the figures.
@@ -78,6 +80,7 @@ impl Network {
                 between: [NEAR.to_owned(), FAR.to_owned()],
                 config,
                 changes: Vec::new(),
+                files: Vec::new(),
             }],
         }
     }
@@ -90,10 +93,11 @@ impl Network {
     /// Unknown keys, impossible values.
     pub fn from_table(table: &Table, folder: &Path) -> Result<Self, NetworkError> {
         let Some(links) = table.get("links") else {
-            let (config, changes) = link(table.clone(), folder)?;
-            let mut network = Self::bottleneck(config);
+            let configured = link(table.clone(), folder)?;
+            let mut network = Self::bottleneck(configured.config);
             if let Some(wire) = network.wires.first_mut() {
-                wire.changes = changes;
+                wire.changes = configured.changes;
+                wire.files = configured.files;
             }
             return Ok(network);
         };
@@ -149,16 +153,22 @@ fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
             return Err(NetworkError::new("between", problem));
         }
     };
-    let (config, changes) = link(table, folder)?;
+    let configured = link(table, folder)?;
     Ok(Wire {
         name,
         between,
-        config,
-        changes,
+        config: configured.config,
+        changes: configured.changes,
+        files: configured.files,
     })
 }
 
-type Configured = (LinkConfig, Vec<(Duration, LinkConfig)>);
+/// A link as a table says.
+struct Configured {
+    config: LinkConfig,
+    changes: Vec<(Duration, LinkConfig)>,
+    files: Vec<FileRecord>,
+}
 
 fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
     let base = match table.remove("link") {
@@ -174,7 +184,8 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
         Some(_) => return Err(NetworkError::new("link", "is not a name")),
     };
     let changes = table.remove("changes");
-    let config = overlaid(&base, table, folder)?;
+    let mut files = Vec::new();
+    let config = overlaid(&base, table, folder, &mut files)?;
     let mut later = Vec::new();
     if let Some(changes) = changes {
         let changes = changes
@@ -197,15 +208,24 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
                     ));
                 }
             };
-            before = overlaid(&before, change, folder).map_err(|e| e.within(&outer))?;
+            before = overlaid(&before, change, folder, &mut files).map_err(|e| e.within(&outer))?;
             later.push((at, before.clone()));
         }
     }
-    Ok((config, later))
+    Ok(Configured {
+        config,
+        changes: later,
+        files,
+    })
 }
 
-/// `base` with the fields of `table` in place of its own.
-fn overlaid(base: &LinkConfig, table: Table, folder: &Path) -> Result<LinkConfig, NetworkError> {
+/// `base` with the fields of `table` in place of its own. Files that are read are added to `files`.
+fn overlaid(
+    base: &LinkConfig,
+    table: Table,
+    folder: &Path,
+    files: &mut Vec<FileRecord>,
+) -> Result<LinkConfig, NetworkError> {
     let base = Table::try_from(base).map_err(|e| NetworkError::new("", e.to_string()))?;
     let direction = |key: &str| {
         base.get(key)
@@ -252,9 +272,9 @@ fn overlaid(base: &LinkConfig, table: Table, folder: &Path) -> Result<LinkConfig
         forward: read(forward).map_err(|e| e.within("up"))?,
         backward: read(backward).map_err(|e| e.within("down"))?,
     };
-    config
+    let read = config
         .load(folder)
-        .and_then(|()| config.validate())
+        .and_then(|read| config.validate().map(|()| read))
         .map_err(|error| {
             let field = error
                 .field
@@ -262,6 +282,10 @@ fn overlaid(base: &LinkConfig, table: Table, folder: &Path) -> Result<LinkConfig
                 .replacen("backward", "down", 1);
             NetworkError::new(field, error.problem)
         })?;
+    files.extend(read.iter().map(|file| {
+        let path = file.path.to_string_lossy().into_owned();
+        FileRecord::of(path, file.text.as_bytes())
+    }));
     Ok(config)
 }
 
@@ -319,6 +343,20 @@ mod tests {
             (rate(later, true), rate(later, false)),
             (3_000_000, 5_000_000)
         );
+    }
+
+    #[test]
+    fn files_of_links_are_read_and_hashed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.trace"), "1\n2\n").unwrap();
+        let text = "[down]\ntrace = { file = 'a.trace' }\n[[changes]]\nat = '1 s'\nup.delay = '1 ms'";
+        let table = text.parse::<Table>().unwrap();
+        let network = Network::from_table(&table, folder.path()).unwrap();
+        let wire = &network.wires[0];
+        assert_eq!(wire.files, [FileRecord::of("a.trace".into(), b"1\n2\n")]);
+        assert!(wire.changes[0].1.backward.trace.is_some());
+        let error = Network::from_table(&table, Path::new("/nowhere")).unwrap_err();
+        assert_eq!(error.field, "down.trace");
     }
 
     #[test]

@@ -85,6 +85,18 @@ pub struct FileRecord {
     pub sha256: Option<String>,
 }
 
+impl FileRecord {
+    /// Of a file with this content.
+    pub fn of(path: String, content: &[u8]) -> Self {
+        let hash = digest::digest(&digest::SHA256, content);
+        let hash = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        Self {
+            path,
+            sha256: Some(hash),
+        }
+    }
+}
+
 /// A file in a plan, relative to the plan's folder; in the plan just its path.
 #[derive(Clone, Debug)]
 pub struct PlanFile<T> {
@@ -158,9 +170,8 @@ impl<T: Parse> PlanFile<T> {
         };
         let content = read(&path, T::MAX_BYTES).map_err(|reason| error(Fault::whole(reason)))?;
         let parsed = T::parse(&content).map_err(error)?;
-        let hash = digest::digest(&digest::SHA256, &content);
-        let hash = hash.as_ref().iter().map(|b| format!("{b:02x}")).collect();
-        self.loaded = Some((hash, Arc::new(parsed)));
+        let record = FileRecord::of(self.path.clone(), &content);
+        self.loaded = record.sha256.map(|hash| (hash, Arc::new(parsed)));
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Owns: [`LinkConfig`], [`DirectionConfig`] and their parts, defaults and validation.
 //! Does not own: the running link (see `direction.rs`).
 
-use std::{fs, ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, path::Path, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use tautline_transport::units::Rate;
@@ -13,13 +13,14 @@ use super::{
     coding::AdaptiveCoding,
     grants::Grants,
     handover::Handover,
+    input::InputFile,
     loss::LossModel,
     outage::Outage,
     queue::QueueSize,
     rate::{RateSteps, RateWander},
     recorded::Pattern,
     silence::{Gaps, Silences},
-    trace::{MAX_TRACE_BYTES, TraceSource},
+    trace::TraceSource,
 };
 use crate::text;
 
@@ -83,11 +84,14 @@ impl LinkConfig {
     /// their place; relative paths start at `base`. To be called before the link is used; the
     /// simulator itself opens no file.
     ///
+    /// Returns the files that were read, for those who keep a record of their inputs.
+    ///
     /// # Errors
     /// The field and what is wrong with its file; files above 64 MiB are refused.
-    pub fn load(&mut self, base: &Path) -> Result<(), ConfigError> {
-        self.forward.load(base).map_err(|e| e.within("forward"))?;
-        self.backward.load(base).map_err(|e| e.within("backward"))
+    pub fn load(&mut self, base: &Path) -> Result<Vec<InputFile>, ConfigError> {
+        let mut files = self.forward.load(base).map_err(|e| e.within("forward"))?;
+        files.extend(self.backward.load(base).map_err(|e| e.within("backward"))?);
+        Ok(files)
     }
 
     /// Whether every value is one a link can have.
@@ -279,9 +283,15 @@ impl DirectionConfig {
 
 impl DirectionConfig {
     /// As [`LinkConfig::load`].
-    pub fn load(&mut self, base: &Path) -> Result<(), ConfigError> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load(&mut self, base: &Path) -> Result<Vec<InputFile>, ConfigError> {
+        let mut files = Vec::new();
         if let Some(TraceSource::File(path)) = &self.trace {
-            self.trace = Some(TraceSource::Inline(read("trace", base, path)?));
+            let file = InputFile::read("trace", base, path)?;
+            self.trace = Some(TraceSource::Inline(Arc::clone(&file.text)));
+            files.push(file);
         }
         let models = [
             ("loss", &mut self.loss),
@@ -291,10 +301,12 @@ impl DirectionConfig {
             if let LossModel::Recorded { pattern, .. } = model
                 && let Pattern::File { file } = pattern
             {
-                *pattern = Pattern::Inline(read(&format!("{field}.pattern"), base, file)?);
+                let file = InputFile::read(&format!("{field}.pattern"), base, file)?;
+                *pattern = Pattern::Inline(Arc::clone(&file.text));
+                files.push(file);
             }
         }
-        Ok(())
+        Ok(files)
     }
 
     /// Whether the rate, its variation and its grants go together.
@@ -342,19 +354,6 @@ impl DirectionConfig {
         }
         Ok(())
     }
-}
-
-fn read(field: &str, base: &Path, path: &Path) -> Result<Arc<str>, ConfigError> {
-    let path = base.join(path);
-    let error = |problem: String| ConfigError::new(field, format!("{}: {problem}", path.display()));
-    let length = fs::metadata(&path).map_err(|e| error(e.to_string()))?.len();
-    if length > MAX_TRACE_BYTES as u64 {
-        return Err(error(format!(
-            "{length} bytes are more than {MAX_TRACE_BYTES}"
-        )));
-    }
-    let text = fs::read_to_string(&path).map_err(|e| error(e.to_string()))?;
-    Ok(text.into())
 }
 
 pub(crate) fn delay(field: &str, value: Duration) -> Result<(), ConfigError> {

@@ -400,6 +400,7 @@ impl DirectionState {
     /// A packet leaves a managed queue for the wire.
     fn depart(&mut self, now: Instant, mut packet: Waiting, departure: Instant) {
         self.stats.ce_marked += u64::from(packet.marked);
+        self.stats.served(packet.since, departure);
         let outcome = self.cross(departure, &mut packet.ticket, &mut packet.datagram);
         self.left_queue(now, packet, outcome);
     }
@@ -503,6 +504,7 @@ impl DirectionState {
         let departure = match &mut self.queue {
             Queue::Tail(transmitter) => {
                 let departure = transmitter.push(now, ip_bytes).ok_or(DropCause::Queue)?;
+                self.stats.served(now, departure);
                 self.note_queue(now);
                 Some(departure)
             }

@@ -14,6 +14,7 @@ mod config;
 mod direction;
 mod grants;
 mod handover;
+mod input;
 mod loss;
 mod managed;
 mod outage;
@@ -34,6 +35,7 @@ pub use config::{ConfigError, DirectionConfig, Jitter, JitterOrder, LinkConfig, 
 pub(crate) use direction::{DirectionState, Offer, Settled};
 pub use grants::Grants;
 pub use handover::Handover;
+pub use input::InputFile;
 pub use loss::LossModel;
 pub use outage::{Outage, OutageMode};
 pub use queue::QueueSize;

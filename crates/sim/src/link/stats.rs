@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tautline_transport::time::Instant;
+
 /// Why a packet vanished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -84,6 +86,10 @@ pub struct DirectionStats {
     pub queue_max_packets: u64,
     /// Time the transmitter has spent sending.
     pub busy: Duration,
+    /// Packets that the queue let go to the wire, also those the wire then lost.
+    pub served_packets: u64,
+    /// Their times together from reaching the queue until their last byte leaves.
+    pub sojourn: Duration,
 }
 
 impl DirectionStats {
@@ -91,6 +97,17 @@ impl DirectionStats {
     pub const fn in_flight(&self) -> u64 {
         (self.sent_packets + self.duplicated)
             .saturating_sub(self.delivered_packets + self.dropped.total())
+    }
+
+    /// Mean time from reaching the queue until the last byte leaves; none without a packet.
+    pub fn mean_sojourn(&self) -> Option<Duration> {
+        let nanos = self.sojourn.as_nanos().checked_div(self.served_packets.into())?;
+        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+    }
+
+    pub(crate) fn served(&mut self, since: Instant, departure: Instant) {
+        self.served_packets += 1;
+        self.sojourn += departure.saturating_since(since);
     }
 
     /// Share of `elapsed` in which the transmitter was busy, `0.0..=1.0`.
