@@ -5,6 +5,7 @@ mod ci;
 mod deps;
 mod fuzz;
 mod interop;
+mod lab_peers;
 mod runner;
 mod sizes;
 mod test;
@@ -32,6 +33,8 @@ enum Command {
     Runner(runner::Options),
     /// Measure ours beside other stacks in one run.
     Bench(bench::Options),
+    /// The laboratory's commands with stacks of other makers: `lab-peers -- run PLAN`.
+    LabPeers(lab_peers::Options),
     /// List files and functions that are longer than they should be.
     Sizes,
     /// Check which rooms and crates import which.
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Command::Interop(options) => interop::run(&options),
         Command::Runner(options) => runner::run_cases(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::LabPeers(options) => lab_peers::run(&options),
         Command::Sizes => sizes::run(),
         Command::Deps => deps::run(),
         Command::Fuzz(options) => fuzz::run(&options),

@@ -2,12 +2,9 @@
 
 use std::{fmt::Write, path::Path};
 
-use tautline_lab::{
-    bundled::PLANS,
-    plan::{Plan, ReadOptions},
-    stack::Stacks,
-};
+use tautline_lab::plan::{Plan, ReadOptions};
 
+use super::Laboratory;
 use crate::{
     failure::{Failure, Outcome},
     output::print,
@@ -15,28 +12,29 @@ use crate::{
 
 /// What to tell.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// Print the text of this plan, to make one's own of it
     #[arg(value_name = "PLAN")]
     plan: Option<String>,
 }
 
-pub(super) fn run(args: &Args) -> Outcome {
+pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     if let Some(name) = &args.plan {
-        let known = tautline_lab::bundled::by_name(name)
+        let known = laboratory
+            .plan(name)
             .ok_or_else(|| Failure::new(format!("no bundled plan is called {name:?}")))?;
         return print(known.text);
     }
-    let stacks = Stacks::default();
     let mut text = String::new();
-    let width = PLANS.iter().map(|plan| plan.name.len()).max().unwrap_or(0);
-    for bundled in PLANS {
+    let widths = laboratory.plans().map(|plan| plan.name.len());
+    let width = widths.max().unwrap_or(0);
+    for bundled in laboratory.plans() {
         let read = |smoke| {
             let options = ReadOptions {
                 smoke,
                 ..ReadOptions::default()
             };
-            Plan::parse(bundled.text, Path::new("."), &options, &stacks)
+            Plan::parse(bundled.text, Path::new("."), &options, &laboratory.stacks)
                 .map_err(|error| Failure::new(error.to_string()))
         };
         let (full, smoke) = (read(false)?, read(true)?);

@@ -2,17 +2,23 @@
 //!
 //! Owns: where plans are found and results go, progress, interruption, words for errors. Does not
 //! own: plans, runs, reports (`tautline-lab`).
+//!
+//! A program with stacks of its own has the same commands: it makes a [`Laboratory`] and calls
+//! [`main`] with a parsed [`Command`].
 
 mod list;
 mod report;
 mod run;
 mod show;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Subcommand;
 use tautline_lab::{
-    bundled,
+    bundled::{self, Bundled},
     campaign::{self, CampaignError},
     plan::{Plan, ReadOptions},
     stack::Stacks,
@@ -22,7 +28,8 @@ use crate::failure::{Failure, Outcome};
 
 /// What to do in the laboratory.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+#[non_exhaustive]
+pub enum Command {
     /// Name the bundled plans
     List(list::Args),
     /// Run a plan: rows as CSV and Parquet, one per cell
@@ -33,26 +40,65 @@ pub(crate) enum Command {
     Show(show::Args),
 }
 
-pub(crate) fn run(command: Command) -> Outcome {
+/// What a program's laboratory has.
+#[derive(Clone, Debug)]
+pub struct Laboratory {
+    /// What one types before `run PLAN`.
+    pub program: &'static str,
+    /// Stacks under test.
+    pub stacks: Stacks,
+    /// Plans of its own, beside [`bundled::PLANS`].
+    pub plans: &'static [Bundled],
+}
+
+impl Default for Laboratory {
+    /// The one of `tautline lab`.
+    fn default() -> Self {
+        Self {
+            program: "tautline lab",
+            stacks: Stacks::default(),
+            plans: &[],
+        }
+    }
+}
+
+impl Laboratory {
+    /// All plans that have a name.
+    fn plans(&self) -> impl Iterator<Item = &Bundled> {
+        bundled::PLANS.iter().chain(self.plans)
+    }
+
+    fn plan(&self, name: &str) -> Option<&Bundled> {
+        self.plans().find(|plan| plan.name == name)
+    }
+}
+
+/// Runs a command, tells how it failed, and returns the program's exit code.
+pub fn main(command: Command, laboratory: &Laboratory) -> ExitCode {
+    crate::ended(run(command, laboratory), laboratory.program)
+}
+
+pub(crate) fn run(command: Command, laboratory: &Laboratory) -> Outcome {
     match command {
-        Command::List(args) => list::run(&args),
-        Command::Run(args) => run::run(args),
-        Command::Report(args) => report::run(&args),
-        Command::Show(args) => show::run(&args),
+        Command::List(args) => list::run(&args, laboratory),
+        Command::Run(args) => run::run(args, laboratory),
+        Command::Report(args) => report::run(&args, laboratory),
+        Command::Show(args) => show::run(&args, laboratory),
     }
 }
 
 /// A bundled plan by its name, or a plan file.
-fn find(plan: &str, options: &ReadOptions, stacks: &Stacks) -> Outcome<Plan> {
+fn find(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome<Plan> {
+    let stacks = &laboratory.stacks;
     let words = |error: tautline_lab::plan::PlanError| Failure::new(error.to_string());
     let path = Path::new(plan);
-    if let Some(known) = bundled::by_name(plan)
+    if let Some(known) = laboratory.plan(plan)
         && !path.exists()
     {
         return Plan::parse(known.text, Path::new("."), options, stacks).map_err(words);
     }
     if !path.exists() && !plan.contains(['/', '\\', '.']) {
-        let names: Vec<&str> = bundled::PLANS.iter().map(|plan| plan.name).collect();
+        let names: Vec<&str> = laboratory.plans().map(|plan| plan.name).collect();
         return Err(Failure::new(format!(
             "no bundled plan and no file is called {plan:?}; there are {}",
             names.join(", ")
@@ -62,15 +108,16 @@ fn find(plan: &str, options: &ReadOptions, stacks: &Stacks) -> Outcome<Plan> {
 }
 
 /// The plan and results of a folder.
-fn results(folder: &Path, stacks: &Stacks) -> Outcome<(Plan, campaign::Results)> {
+fn results(folder: &Path, laboratory: &Laboratory) -> Outcome<(Plan, campaign::Results)> {
     let words = |error: CampaignError| Failure::new(error.to_string());
     if !folder.join("manifest.json").exists() {
         return Err(Failure::new(format!(
-            "{} holds no results; `tautline lab run PLAN --out {0}` makes some",
-            folder.display()
+            "{} holds no results; `{} run PLAN --out {0}` makes some",
+            folder.display(),
+            laboratory.program
         )));
     }
-    let plan = campaign::plan_of(folder, stacks).map_err(words)?;
+    let plan = campaign::plan_of(folder, &laboratory.stacks).map_err(words)?;
     let results = campaign::results(&plan, folder).map_err(words)?;
     Ok((plan, results))
 }

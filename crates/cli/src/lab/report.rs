@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use tautline_lab::{report, stack::Stacks};
+use tautline_lab::report;
 
+use super::Laboratory;
 use crate::{
     failure::{Failure, Outcome},
     output::print,
@@ -11,15 +12,14 @@ use crate::{
 
 /// What to report on.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The folder of `tautline lab run`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
-pub(super) fn run(args: &Args) -> Outcome {
-    let stacks = Stacks::default();
-    let (plan, results) = super::results(&args.folder, &stacks)?;
+pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
+    let (plan, results) = super::results(&args.folder, laboratory)?;
     if results.cells.rows.is_empty() {
         return Err(Failure::new(format!(
             "{} holds no finished cell yet",

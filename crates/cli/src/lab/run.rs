@@ -13,10 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tautline_lab::{
     campaign::{self, Ending, Settings},
     plan::ReadOptions,
-    stack::Stacks,
 };
 
-use super::{default_folder, find};
+use super::{Laboratory, default_folder, find};
 use crate::{
     failure::{Failure, Outcome},
     output::print,
@@ -25,8 +24,8 @@ use crate::{
 
 /// What to run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// A plan file, or the name of a bundled plan (`tautline lab list`)
+pub struct Args {
+    /// A plan file, or the name of a bundled plan (`list` names them)
     #[arg(value_name = "PLAN")]
     plan: String,
 
@@ -59,14 +58,13 @@ pub(crate) struct Args {
     check: bool,
 }
 
-pub(super) fn run(args: Args) -> Outcome {
-    let stacks = Stacks::default();
+pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
     let options = ReadOptions {
         smoke: args.smoke,
         draw: u64::from(args.draw),
         seeds: args.seeds.map(u64::from),
     };
-    let plan = find(&args.plan, &options, &stacks)?;
+    let plan = find(&args.plan, &options, laboratory)?;
     let folder = args.out.unwrap_or_else(|| default_folder(&plan));
     if args.check {
         return print(&format!(
@@ -92,7 +90,7 @@ pub(super) fn run(args: Args) -> Outcome {
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style);
     bar.set_prefix(plan.name.clone());
-    let ending = campaign::run(&plan, &stacks, &settings, &stop, |progress| {
+    let ending = campaign::run(&plan, &laboratory.stacks, &settings, &stop, |progress| {
         bar.set_position(progress.done as u64);
         if progress.troubled > 0 {
             bar.set_message(format!("({} not ok)", progress.troubled));
@@ -102,11 +100,12 @@ pub(super) fn run(args: Args) -> Outcome {
     bar.finish_and_clear();
     match ending {
         Ending::Complete(progress) => print(&format!(
-            "{}: {} rows in {} ({} of this run not ok)\n`tautline lab report {}` makes the page\n",
+            "{}: {} rows in {} ({} of this run not ok)\n`{} report {}` makes the page\n",
             plan.name,
             progress.total,
             folder.display(),
             progress.troubled,
+            laboratory.program,
             folder.display()
         )),
         Ending::Stopped(progress) => Err(Failure::interrupted(format!(

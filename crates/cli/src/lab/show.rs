@@ -2,8 +2,9 @@
 
 use std::{fmt::Write, path::PathBuf};
 
-use tautline_lab::{metric::METRICS, run::Stage, stack::Stacks};
+use tautline_lab::{metric::METRICS, run::Stage};
 
+use super::Laboratory;
 use crate::{
     failure::{Failure, Outcome},
     options::qlog_into,
@@ -12,7 +13,7 @@ use crate::{
 
 /// Which cell to play again.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     /// The folder of `tautline lab run`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -33,9 +34,9 @@ pub(crate) struct Args {
 /// Packets that an audit keeps: 4 GB of them.
 const AUDITED_PACKETS: usize = 50_000_000;
 
-pub(super) fn run(args: &Args) -> Outcome {
-    let stacks = Stacks::default();
-    let (plan, _) = super::results(&args.folder, &stacks)?;
+pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
+    let stacks = &laboratory.stacks;
+    let (plan, _) = super::results(&args.folder, laboratory)?;
     let cell = plan.cell(args.cell).ok_or_else(|| {
         Failure::new(format!(
             "there is no cell {}; they go from 0 to {}",
@@ -49,9 +50,9 @@ pub(super) fn run(args: &Args) -> Outcome {
         .unwrap_or_else(|| args.folder.join(format!("cell-{}", args.cell)));
     let observer = qlog_into(&into)?;
     let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
-    let scene = plan.scene(&cell, &stacks).map_err(|e| words(&e))?;
+    let scene = plan.scene(&cell, stacks).map_err(|e| words(&e))?;
     let mut stage =
-        Stage::build(&scene, &stacks, cell.seed, Some(&observer)).map_err(|e| words(&e))?;
+        Stage::build(&scene, stacks, cell.seed, Some(&observer)).map_err(|e| words(&e))?;
     if args.audit {
         stage.audit(AUDITED_PACKETS);
     }
@@ -89,7 +90,11 @@ pub(super) fn run(args: &Args) -> Outcome {
     if args.audit && record.violations.is_empty() {
         text.push_str("audit: no link did what it cannot do\n");
     }
-    let _ = writeln!(text, "qlog traces in {}", into.display());
+    let traces = std::fs::read_dir(&into).map_or(0, Iterator::count);
+    let _ = match traces {
+        0 => writeln!(text, "no qlog: the stacks of this cell write none"),
+        _ => writeln!(text, "qlog traces in {}", into.display()),
+    };
     print(&text)?;
     if record.violations.is_empty() {
         Ok(())

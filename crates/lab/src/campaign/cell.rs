@@ -42,7 +42,7 @@ pub struct Entry {
 
 /// A connection at a moment: which, time in s, bytes received, RTT in ms, window, bytes in flight,
 /// packets sent, packets lost. A tuple, for there are many of them in a line of the journal.
-pub type Moment = (usize, f64, u64, Option<f64>, u64, u64, u64, u64);
+pub type Moment = (usize, f64, u64, Option<f64>, u64, Option<u64>, u64, u64);
 
 /// An item: its connection, bytes, when it was wanted in s, its delay in ms, whether on time.
 pub type Kept = (usize, u64, f64, Option<f64>, bool);
@@ -67,12 +67,12 @@ pub struct FlowEntry {
 }
 
 impl Entry {
-    fn failed(cell: &Cell, status: &str, reason: String) -> Self {
+    fn failed(cell: &Cell, status: &str, reason: String, deterministic: bool) -> Self {
         Self {
             cell: cell.index,
             status: status.to_owned(),
             reason: Some(reason),
-            deterministic: true,
+            deterministic,
             metrics: vec![Value::NONE; METRICS.len()],
             extra: BTreeMap::new(),
             flows: Vec::new(),
@@ -86,21 +86,22 @@ impl Entry {
 pub fn run_cell(plan: &Plan, cell: &Cell, stacks: &Stacks) -> Entry {
     let scene = match plan.scene(cell, stacks) {
         Ok(scene) => scene,
-        Err(error) => return Entry::failed(cell, "refused", error.to_string()),
+        Err(error) => return Entry::failed(cell, "refused", error.to_string(), true),
     };
+    let deterministic = scene.is_deterministic(stacks);
     let played = catch_unwind(AssertUnwindSafe(|| {
         let record = play(&scene, stacks, cell.seed)?;
         Ok::<Entry, crate::run::PlayError>(measure(plan, cell, &record))
     }));
     match played {
         Ok(Ok(entry)) => entry,
-        Ok(Err(error)) => Entry::failed(cell, "refused", error.to_string()),
+        Ok(Err(error)) => Entry::failed(cell, "refused", error.to_string(), deterministic),
         Err(panic) => {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Entry::failed(cell, "panic", text.unwrap_or_default())
+            Entry::failed(cell, "panic", text.unwrap_or_default(), deterministic)
         }
     }
 }

@@ -126,7 +126,7 @@ impl Tables {
                 Value::integer(*received),
                 Value::number(*rtt),
                 Value::integer(*window),
-                Value::integer(*in_flight),
+                in_flight.map_or(Value::NONE, Value::integer),
                 Value::integer(*sent),
                 Value::integer(*lost),
             ]);
@@ -295,7 +295,12 @@ fn series_columns() -> Vec<Column> {
         ),
         plain("rtt_ms", Kind::Number, "ms", "smoothed RTT"),
         plain("window_bytes", Kind::Integer, "B", "congestion window"),
-        plain("in_flight_bytes", Kind::Integer, "B", "bytes in flight"),
+        plain(
+            "in_flight_bytes",
+            Kind::Integer,
+            "B",
+            "bytes in flight; empty when the stack does not tell",
+        ),
         plain(
             "packets_sent",
             Kind::Integer,

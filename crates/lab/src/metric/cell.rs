@@ -179,7 +179,7 @@ pub const METRICS: &[CellMetric] = &[
         None,
         "in-flight packets sent by the measured flows' senders",
         "",
-        |r| sum(r, |wire| wire.packets_sent)
+        |r| sum(r, |wire| Some(wire.packets_sent))
     ),
     metric!(
         "packets_lost",
@@ -187,13 +187,13 @@ pub const METRICS: &[CellMetric] = &[
         Some(false),
         "of these, declared lost",
         "",
-        |r| sum(r, |wire| wire.packets_lost)
+        |r| sum(r, |wire| Some(wire.packets_lost))
     ),
     metric!(
         "spurious_losses",
         "packets",
         Some(false),
-        "of these, acknowledged after all",
+        "of these, acknowledged after all; empty when a stack does not tell",
         "",
         |r| sum(r, |wire| wire.spurious_losses)
     ),
@@ -201,7 +201,7 @@ pub const METRICS: &[CellMetric] = &[
         "ptos",
         "1",
         Some(false),
-        "probe timeouts of the measured flows' senders",
+        "probe timeouts of the measured flows' senders; empty when a stack does not tell",
         "",
         |r| sum(r, |wire| wire.ptos)
     ),
@@ -212,8 +212,8 @@ pub const METRICS: &[CellMetric] = &[
         "packets_lost / packets_sent",
         "packet loss ratio",
         |r| ratio(
-            sum(r, |wire| wire.packets_lost)?,
-            sum(r, |wire| wire.packets_sent)?
+            sum(r, |wire| Some(wire.packets_lost))?,
+            sum(r, |wire| Some(wire.packets_sent))?
         )
     ),
     metric!(
@@ -222,7 +222,7 @@ pub const METRICS: &[CellMetric] = &[
         Some(false),
         "UDP payload bytes sent by the measured flows' senders / application bytes received",
         "overhead (003 5.6.2)",
-        |r| ratio(sum(r, |wire| wire.bytes_sent)?, delivered(r))
+        |r| ratio(sum(r, |wire| Some(wire.bytes_sent))?, delivered(r))
     ),
     metric!(
         "acks_per_packet",
@@ -235,7 +235,7 @@ pub const METRICS: &[CellMetric] = &[
                 .measured()
                 .map(|flow| flow.receiver_wire.map(|wire| wire.acks_sent))
                 .sum::<Option<u64>>()?;
-            ratio(acks as f64, sum(r, |wire| wire.packets_sent)?)
+            ratio(acks as f64, sum(r, |wire| Some(wire.packets_sent))?)
         }
     ),
     metric!(
@@ -249,7 +249,7 @@ pub const METRICS: &[CellMetric] = &[
                 .measured()
                 .map(|flow| flow.receiver_wire.map(|wire| wire.bytes_sent))
                 .sum::<Option<u64>>()?;
-            ratio(bytes as f64, sum(r, |wire| wire.packets_sent)?)
+            ratio(bytes as f64, sum(r, |wire| Some(wire.packets_sent))?)
         }
     ),
     metric!(
@@ -406,10 +406,11 @@ fn rtts(record: &Record) -> Vec<f64> {
         .collect()
 }
 
-fn sum(record: &Record, of: fn(&WireStats) -> u64) -> Option<f64> {
+/// `None` when one of the senders cannot tell.
+fn sum(record: &Record, of: fn(&WireStats) -> Option<u64>) -> Option<f64> {
     let total: u64 = record
         .measured()
-        .map(|flow| flow.sender_wire.as_ref().map(of))
+        .map(|flow| flow.sender_wire.as_ref().and_then(of))
         .sum::<Option<u64>>()?;
     Some(total as f64)
 }

@@ -63,8 +63,8 @@ pub const FLOW_METRICS: &[FlowMetric] = &[
         "spurious_losses",
         "packets",
         Some(false),
-        "of these, acknowledged after all",
-        |f| Some(f.sender_wire?.spurious_losses as f64)
+        "of these, acknowledged after all; empty when the stack does not tell",
+        |f| Some(f.sender_wire?.spurious_losses? as f64)
     ),
     metric!(
         "bytes_sent",

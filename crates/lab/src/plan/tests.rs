@@ -175,3 +175,15 @@ fn names_in_the_report_are_checked_too() {
         assert!(error.line.unwrap_or(0) > 40, "{line}: {error}");
     }
 }
+
+#[test]
+fn a_stack_of_another_program_is_told_with_its_command() {
+    let text = SMALL.replace(
+        "name = \"cubic\"\n",
+        "name = \"cubic\"\nstack = \"quinn\"\n",
+    );
+    let error = parse(&text, &ReadOptions::default()).unwrap_err();
+    assert!(error.field.ends_with("stack"), "{error}");
+    assert!(error.problem.contains("cargo xtask lab-peers"), "{error}");
+    assert_eq!(error.nearest, None);
+}

@@ -267,9 +267,12 @@ impl Stage {
             let received = self
                 .half(player, player.receiver)
                 .map_or(0, Half::received_bytes);
-            let wire = self
-                .wire(player, player.receiver.other())
-                .unwrap_or_default();
+            // Without a connection there is nothing in flight, whatever the stack can tell later.
+            let none = WireStats {
+                in_flight: Some(0),
+                ..WireStats::default()
+            };
+            let wire = self.wire(player, player.receiver.other()).unwrap_or(none);
             let sample = Sample { at, received, wire };
             if let Some(player) = self.players.get_mut(index) {
                 player.history.push(sample);
@@ -297,7 +300,7 @@ impl Stage {
                 endless: flow.stop.is_some() || flow.workload.program().is_endless(),
                 stack: options.stack.clone(),
                 congestion: options.congestion.clone(),
-                deterministic: player.stack.is_deterministic(),
+                deterministic: player.stack.is_deterministic(options),
                 start: player.start,
                 receiver: outcome(player.receiver),
                 connected: outcome(End::Client).connected,

@@ -106,6 +106,15 @@ impl Scene {
         Ok(())
     }
 
+    /// Whether every stack in it repeats itself; so does one that is not known, for it never runs.
+    pub fn is_deterministic(&self, stacks: &Stacks) -> bool {
+        self.flows.iter().all(|flow| {
+            let options = flow.stack.as_ref().unwrap_or(&self.solution);
+            let stack = stacks.get(&options.stack);
+            stack.is_none_or(|stack| stack.is_deterministic(options))
+        })
+    }
+
     /// The span over which rates are averaged.
     pub fn window_or(&self, end: Duration) -> (Duration, Duration) {
         self.window.unwrap_or((Duration::ZERO, end))
@@ -114,10 +123,16 @@ impl Scene {
 
 fn check_stack(stacks: &Stacks, options: &StackOptions, field: &str) -> Result<(), SceneError> {
     let Some(stack) = stacks.get(&options.stack) else {
+        let mut problem = format!("no stack is called {:?}", options.stack);
+        let mut names: Vec<String> = stacks.names().map(str::to_owned).collect();
+        if let Some(command) = stacks.elsewhere(&options.stack) {
+            problem = format!("{problem} in this program; `{command}` has it");
+            names.clear();
+        }
         return Err(SceneError {
             field: format!("{field}.stack"),
-            problem: format!("no stack is called {:?}", options.stack),
-            names: stacks.names().map(str::to_owned).collect(),
+            problem,
+            names,
         });
     };
     stack.check(options).map_err(|error| SceneError {

@@ -34,8 +34,8 @@ pub struct EndSetup {
     pub observer: Option<SharedSinkFactory>,
 }
 
-/// What can be seen of a transport at one moment. A counter that a stack does not keep is 0, a
-/// measure it does not have is `None`.
+/// What can be seen of a transport at one moment. What a stack does not tell is `None`, and empty in
+/// tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WireStats {
     /// Smoothed round-trip time.
@@ -47,7 +47,7 @@ pub struct WireStats {
     /// Pacing rate, where the controller sets one.
     pub pacing_rate: Option<Rate>,
     /// Bytes in flight.
-    pub in_flight: u64,
+    pub in_flight: Option<u64>,
     /// UDP datagrams sent.
     pub datagrams_sent: u64,
     /// UDP payload bytes sent.
@@ -57,9 +57,9 @@ pub struct WireStats {
     /// Packets declared lost.
     pub packets_lost: u64,
     /// Of these, acknowledged after all.
-    pub spurious_losses: u64,
+    pub spurious_losses: Option<u64>,
     /// Probe timeouts.
-    pub ptos: u64,
+    pub ptos: Option<u64>,
     /// ACK frames sent.
     pub acks_sent: u64,
 }
@@ -86,8 +86,8 @@ pub trait Stack: fmt::Debug + Send + Sync {
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String>;
     /// Looks into a node made by `client` or `server`.
     fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>>;
-    /// Whether two runs with one seed are the same.
-    fn is_deterministic(&self) -> bool {
+    /// Whether two runs with one seed and these options are the same.
+    fn is_deterministic(&self, _options: &StackOptions) -> bool {
         true
     }
     /// Whether the options can be had, before anything runs.
@@ -107,6 +107,12 @@ pub struct OptionError {
     /// What was given and the values there are, when names were asked for.
     pub names: Vec<String>,
 }
+
+/// Stacks that other programs register, and the command that runs such a program.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("quinn", "cargo xtask lab-peers -- run PLAN"),
+    ("noq", "cargo xtask lab-peers -- run PLAN"),
+];
 
 /// Stacks by name.
 #[derive(Clone, Debug)]
@@ -130,6 +136,14 @@ impl Stacks {
     /// The stack of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn Stack>> {
         self.0.get(name)
+    }
+
+    /// The command that has a stack of that name, which is not among these.
+    pub fn elsewhere(&self, name: &str) -> Option<&'static str> {
+        let known = ELSEWHERE.iter().find(|(known, _)| *known == name);
+        known
+            .filter(|_| self.get(name).is_none())
+            .map(|(_, command)| *command)
     }
 
     /// All names.

@@ -216,13 +216,13 @@ fn wire_stats(connection: &Connection) -> Option<WireStats> {
         min_rtt: Some(path.min_rtt),
         window: path.congestion.window,
         pacing_rate: path.congestion.pacing_rate,
-        in_flight: path.bytes_in_flight,
+        in_flight: Some(path.bytes_in_flight),
         datagrams_sent: stats.datagrams_sent,
         bytes_sent: stats.bytes_sent,
         packets_sent: path.recovery.packets_sent,
         packets_lost: path.recovery.packets_lost,
-        spurious_losses: path.recovery.spurious_losses,
-        ptos: path.recovery.ptos,
+        spurious_losses: Some(path.recovery.spurious_losses),
+        ptos: Some(path.recovery.ptos),
         acks_sent: stats.frames_sent.of_type(0x02) + stats.frames_sent.of_type(0x03),
     })
 }
