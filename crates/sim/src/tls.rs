@@ -21,7 +21,7 @@ use std::{
 
 use aws_lc_rs::agreement;
 use rustls::{
-    ClientConfig, Error, NamedGroup, PeerMisbehaved, RootCertStore, ServerConfig,
+    ClientConfig, Error, KeyLog, NamedGroup, PeerMisbehaved, RootCertStore, ServerConfig,
     crypto::{
         ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret,
         SupportedKxGroup, aws_lc_rs as stock,
@@ -330,6 +330,36 @@ pub fn server_config_demanding_certificate(seed: u64) -> ServerConfig {
 /// [`client_config`] as a session factory.
 pub fn client(seed: u64) -> RustlsClient {
     RustlsClient::new(client_config(seed)).expect("a valid configuration")
+}
+
+/// As [`client`], writing its secrets down.
+pub fn client_with_keys(seed: u64, keys: Arc<KeyLines>) -> RustlsClient {
+    let mut config = client_config(seed);
+    config.key_log = keys;
+    RustlsClient::new(config).expect("a valid configuration")
+}
+
+/// Secrets of connections as lines of NSS key logs, which Wireshark decrypts captures with.
+#[derive(Debug, Default)]
+pub struct KeyLines(Mutex<String>);
+
+impl KeyLines {
+    /// The lines so far.
+    pub fn text(&self) -> String {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl KeyLog for KeyLines {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push_str(&line);
+    }
 }
 
 /// [`server_config`] as a session factory.

@@ -1,8 +1,21 @@
 //! `tautline lab show`.
 
-use std::{fmt::Write, path::PathBuf};
+use std::{
+    cell::RefCell,
+    fmt::Write,
+    fs::{self, File},
+    io::BufWriter,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
 
-use tautline_lab::{metric::METRICS, run::Stage};
+use tautline_lab::{
+    metric::METRICS,
+    run::{Capture, Stage},
+    stack::Watch,
+};
+use tautline_sim::tls::KeyLines;
 
 use super::Laboratory;
 use crate::{
@@ -26,6 +39,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     qlog_dir: Option<PathBuf>,
 
+    /// Capture the first link's packets, as they reach it, with the clients' keys beside:
+    /// packets.pcap and keys.log
+    #[arg(long)]
+    pcap: bool,
+
     /// Check from the packet log that no link did what it cannot do (80 bytes a packet)
     #[arg(long)]
     audit: bool,
@@ -48,15 +66,38 @@ pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
         .qlog_dir
         .clone()
         .unwrap_or_else(|| args.folder.join(format!("cell-{}", args.cell)));
-    let observer = qlog_into(&into)?;
+    let keys = Arc::new(KeyLines::default());
+    let watch = Watch {
+        observer: Some(qlog_into(&into)?),
+        keys: args.pcap.then(|| Arc::clone(&keys)),
+    };
     let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let scene = plan.scene(&cell, stacks).map_err(|e| words(&e))?;
-    let mut stage =
-        Stage::build(&scene, stacks, cell.seed, Some(&observer)).map_err(|e| words(&e))?;
+    let mut stage = Stage::build(&scene, stacks, cell.seed, watch).map_err(|e| words(&e))?;
     if args.audit {
         stage.audit(AUDITED_PACKETS);
     }
+    let pcap = into.join("packets.pcap");
+    let cannot = |path: &Path, error: std::io::Error| {
+        Failure::new(format!("{} cannot be written: {error}", path.display()))
+    };
+    let capture = if args.pcap {
+        let file = File::create(&pcap)
+            .and_then(|file| Capture::new(BufWriter::new(file)))
+            .map_err(|error| cannot(&pcap, error))?;
+        let capture = Rc::new(RefCell::new(file));
+        stage.capture(&capture);
+        Some(capture)
+    } else {
+        None
+    };
     let record = stage.play(&scene);
+    if let Some(capture) = capture {
+        let finished = capture.borrow_mut().finish();
+        finished.map_err(|error| cannot(&pcap, error))?;
+        let path = into.join("keys.log");
+        fs::write(&path, keys.text()).map_err(|error| cannot(&path, error))?;
+    }
     let mut text = String::new();
     let point = plan.points.get(cell.point);
     for (name, level) in plan
@@ -90,11 +131,19 @@ pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     if args.audit && record.violations.is_empty() {
         text.push_str("audit: no link did what it cannot do\n");
     }
-    let traces = std::fs::read_dir(&into).map_or(0, Iterator::count);
+    let traces = fs::read_dir(&into).map_or(0, |entries| {
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        paths
+            .filter(|path| path.extension().is_some_and(|e| e == "sqlog"))
+            .count()
+    });
     let _ = match traces {
         0 => writeln!(text, "no qlog: the stacks of this cell write none"),
         _ => writeln!(text, "qlog traces in {}", into.display()),
     };
+    if args.pcap {
+        let _ = writeln!(text, "packets in {} (keys.log beside)", pcap.display());
+    }
     print(&text)?;
     if record.violations.is_empty() {
         Ok(())

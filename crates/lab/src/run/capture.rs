@@ -93,7 +93,9 @@ fn headers(src: SocketAddr, dst: SocketAddr, ecn: Ecn, payload: usize) -> io::Re
     let mut head = Vec::with_capacity(48);
     match (src.ip(), dst.ip()) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let total = datagram.checked_add(20).ok_or_else(|| too_long("an IP packet"))?;
+            let total = datagram
+                .checked_add(20)
+                .ok_or_else(|| too_long("an IP packet"))?;
             head.extend([0x45, ecn]);
             head.extend(total.to_be_bytes());
             // No identification; "do not fragment".
@@ -143,14 +145,20 @@ mod tests {
 
     #[test]
     fn headers_are_what_the_rfcs_say() {
-        let (a, b) = ("10.0.1.1:50000".parse().unwrap(), "10.0.1.2:443".parse().unwrap());
+        let (a, b) = (
+            "10.0.1.1:50000".parse().unwrap(),
+            "10.0.1.2:443".parse().unwrap(),
+        );
         let head = headers(a, b, Ecn::Ect0, 1200).unwrap();
         assert_eq!(head.len(), 28);
         assert_eq!(head[..4], [0x45, 0x02, 0x04, 0xcc]);
         // A header with its checksum sums up to zero.
         assert_eq!(checksum(&head[..20]), 0);
         assert_eq!(head[20..], [0xc3, 0x50, 0x01, 0xbb, 0x04, 0xb8, 0, 0]);
-        let (a, b) = ("[2001:db8::1]:1".parse().unwrap(), "[2001:db8::2]:2".parse().unwrap());
+        let (a, b) = (
+            "[2001:db8::1]:1".parse().unwrap(),
+            "[2001:db8::2]:2".parse().unwrap(),
+        );
         let head = headers(a, b, Ecn::Ce, 10).unwrap();
         assert_eq!(head.len(), 48);
         assert_eq!(head[..8], [0x60, 0x30, 0, 0, 0, 18, 17, 64]);

@@ -3,20 +3,24 @@
 //! Owns: [`play`], [`Record`] and its parts. Does not own: metrics over a record (`metric`), cells
 //! and files (`campaign`).
 
+mod capture;
 mod record;
 mod timed;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{cell::RefCell, io::Write, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
+pub use capture::Capture;
 pub use record::{FlowRecord, LinkRecord, Record, Sample};
-use tautline_sim::{Direction, DirectionConfig, HostId, LinkConfig, LinkId, World};
-use tautline_transport::{observe::SharedSinkFactory, time::Instant};
+use tautline_sim::{
+    Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
+};
+use tautline_transport::time::Instant;
 
 use self::timed::Timed;
 use crate::{
     scene::{Flow, Scene},
     session::Half,
-    stack::{EndSetup, Stack, StackOptions, Stacks, WireStats},
+    stack::{EndSetup, Stack, StackOptions, Stacks, Watch, WireStats},
     workload::End,
 };
 
@@ -41,7 +45,7 @@ pub enum PlayError {
 /// # Errors
 /// When it cannot begin.
 pub fn play(scene: &Scene, stacks: &Stacks, seed: u64) -> Result<Record, PlayError> {
-    Ok(Stage::build(scene, stacks, seed, None)?.play(scene))
+    Ok(Stage::build(scene, stacks, seed, Watch::default())?.play(scene))
 }
 
 /// One connection of a flow.
@@ -60,7 +64,7 @@ pub struct Stage {
     world: World,
     links: Vec<LinkId>,
     players: Vec<Player>,
-    observer: Option<SharedSinkFactory>,
+    watch: Watch,
     audited: bool,
 }
 
@@ -73,7 +77,7 @@ impl Stage {
         scene: &Scene,
         stacks: &Stacks,
         seed: u64,
-        observer: Option<&SharedSinkFactory>,
+        watch: Watch,
     ) -> Result<Self, PlayError> {
         let mut world = World::new(seed);
         let places: Vec<(&str, HostId)> = scene
@@ -108,7 +112,7 @@ impl Stage {
             world,
             links,
             players: Vec::new(),
-            observer: observer.cloned(),
+            watch,
             audited: false,
         };
         for (index, flow) in scene.flows.iter().enumerate() {
@@ -157,7 +161,7 @@ impl Stage {
             start,
             rng: self.world.rng(2 * order + 2),
             seed,
-            observer: self.observer.clone(),
+            watch: self.watch.clone(),
         };
         let server = EndSetup {
             local: server_at,
@@ -166,7 +170,7 @@ impl Stage {
             start,
             rng: self.world.rng(2 * order + 1),
             seed,
-            observer: self.observer.clone(),
+            watch: self.watch.clone(),
         };
         let client = stack.client(options, client).map_err(refused)?;
         let server = stack.server(options, server).map_err(refused)?;
@@ -212,6 +216,22 @@ impl Stage {
     pub fn audit(&mut self, packets: usize) {
         self.audited = true;
         self.world.enable_log(packets);
+    }
+
+    /// Writes the packets of both directions of the first link down, as they reach it: before its
+    /// queue and what it loses.
+    pub fn capture<W: Write + 'static>(&mut self, capture: &Rc<RefCell<Capture<W>>>) {
+        let Some(&link) = self.links.first() else {
+            return;
+        };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let capture = Rc::clone(capture);
+            self.world
+                .add_rule(link, direction, move |packet: &PacketView<'_>| {
+                    capture.borrow_mut().packet(packet);
+                    Verdict::Pass
+                });
+        }
     }
 
     /// Plays until every measured flow is over, or to the limit.

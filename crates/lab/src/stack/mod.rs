@@ -11,7 +11,7 @@ use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time
 
 pub use options::StackOptions;
 pub use ours::Tautline;
-use tautline_sim::Node;
+use tautline_sim::{Node, tls::KeyLines};
 use tautline_transport::{observe::SharedSinkFactory, rng::Rng, time::Instant, units::Rate};
 
 use crate::session::Half;
@@ -30,8 +30,26 @@ pub struct EndSetup {
     pub rng: Rng,
     /// Seed of handshakes.
     pub seed: u64,
-    /// Where events of the transport go, if anybody wants them.
+    /// Who looks on.
+    pub watch: Watch,
+}
+
+/// What is written down about the transports, beside the record; nothing by default.
+#[derive(Clone, Default)]
+pub struct Watch {
+    /// Where events of the transport go.
     pub observer: Option<SharedSinkFactory>,
+    /// Where clients write their secrets.
+    pub keys: Option<Arc<KeyLines>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch")
+            .field("observer", &self.observer.is_some())
+            .field("keys", &self.keys.is_some())
+            .finish()
+    }
 }
 
 /// What can be seen of a transport at one moment. What a stack does not tell is `None`, and empty in

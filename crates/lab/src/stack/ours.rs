@@ -168,8 +168,13 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
 impl Stack for Tautline {
     fn client(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
         let mut transport = configure(self, options).map_err(|error| error.problem)?;
-        transport.observer = setup.observer;
-        let mut config = ClientConfig::new(Arc::new(tls::client(setup.seed.wrapping_add(1))));
+        transport.observer = setup.watch.observer;
+        let seed = setup.seed.wrapping_add(1);
+        let tls = match setup.watch.keys {
+            Some(keys) => tls::client_with_keys(seed, keys),
+            None => tls::client(seed),
+        };
+        let mut config = ClientConfig::new(Arc::new(tls));
         config.transport = Arc::new(transport);
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, setup.rng);
         let app = HalfApp::new(setup.half, Some((setup.start, config, setup.remote)));
@@ -178,7 +183,7 @@ impl Stack for Tautline {
 
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String> {
         let mut transport = configure(self, options).map_err(|error| error.problem)?;
-        transport.observer = setup.observer;
+        transport.observer = setup.watch.observer;
         let mut config = ServerConfig::new(Arc::new(tls::server(setup.seed)));
         config.transport = Arc::new(transport);
         let endpoint = Endpoint::new(

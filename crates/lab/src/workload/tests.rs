@@ -18,7 +18,7 @@ use super::{
 use crate::{
     outcome::{Item, Outcome},
     quantity::{Size, Span},
-    stack::{EndSetup, Stack, StackOptions, Tautline, WireStats},
+    stack::{EndSetup, Stack, StackOptions, Tautline, Watch, WireStats},
 };
 
 /// What came of a run.
@@ -128,7 +128,7 @@ pub(super) fn play_with(
         start: Instant::ZERO,
         rng: world.rng(label),
         seed,
-        observer: None,
+        watch: Watch::default(),
     };
     let client = setup(client_at, server_at, program.client(seed), 1);
     let server = setup(server_at, client_at, program.server(seed), 2);
