@@ -6,11 +6,13 @@
 
 mod options;
 mod ours;
+mod split_tcp;
 
 use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-pub use options::StackOptions;
+pub use options::{Speed, StackOptions};
 pub use ours::Tautline;
+pub use split_tcp::SplitTcp;
 use tautline_sim::{Node, tls::KeyLines};
 use tautline_transport::{observe::SharedSinkFactory, rng::Rng, time::Instant, units::Rate};
 
@@ -141,6 +143,7 @@ impl Default for Stacks {
     fn default() -> Self {
         let mut stacks = Self(BTreeMap::new());
         stacks.register("tautline", Arc::new(Tautline::default()));
+        stacks.register("split-tcp", Arc::new(SplitTcp));
         stacks
     }
 }

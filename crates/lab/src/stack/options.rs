@@ -1,19 +1,31 @@
 //! What a plan may say about a stack.
 
 use serde::{Deserialize, Serialize};
+use tautline_transport::units::Rate;
 
-use crate::quantity::{Size, Span};
+use crate::{
+    quantity::{Size, Span},
+    workload::amount,
+};
+
+/// A rate as plans write it: `"20 Mb/s"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Speed(#[serde(with = "amount::rate")] pub Rate);
 
 /// Options of both ends of a connection. What is not said is the stack's default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StackOptions {
-    /// Which stack: `tautline`, or another that was registered.
+    /// Which stack: `tautline`, `split-tcp`, or another that was registered.
     #[serde(default = "tautline")]
     pub stack: String,
     /// Congestion controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+    /// What the path carries, in IP bytes, where an operator knows it: `split-tcp` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Speed>,
     /// Acknowledgement policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack: Option<String>,
@@ -69,6 +81,7 @@ impl Default for StackOptions {
         Self {
             stack: tautline(),
             congestion: None,
+            rate: None,
             ack: None,
             streams: None,
             initial_window: None,

@@ -80,6 +80,10 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     )? {
         config.congestion = factory;
     }
+    if options.rate.is_some() {
+        let problem = "controllers find it out; only split-tcp is told";
+        return Err(wrong("rate", problem.to_owned()));
+    }
     let find = ack::registry::by_name;
     if let Some(factory) = named("ack", options.ack.as_ref(), find, ack::registry::names())? {
         config.ack_policy = factory;
