@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -38,6 +38,15 @@ fn lab(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
+/// An empty folder of this test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // There is none the first time.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -45,8 +54,7 @@ fn told(output: &Output) -> String {
 /// Another process, another base of std's clock, other numbers of jobs: the same bytes.
 #[test]
 fn two_runs_give_the_same_bytes() {
-    let root = tempfile::tempdir().expect("a folder");
-    let root = root.path();
+    let root = &folder("two-runs");
     fs::write(root.join("plan.toml"), PLAN).expect("written");
     for (folder, jobs) in [("one", "1"), ("two", "2")] {
         let ran = lab(root, &["run", "plan.toml", "--out", folder, "--jobs", jobs]);
@@ -69,14 +77,14 @@ fn two_runs_give_the_same_bytes() {
 
 #[test]
 fn plans_of_both_kinds_are_listed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let list = lab(folder.path(), &["list"]);
+    let folder = folder("lists");
+    let list = lab(&folder, &["list"]);
     assert!(list.status.success(), "{}", told(&list));
     let text = String::from_utf8_lossy(&list.stdout).into_owned();
     assert!(
         text.contains("satcom-a1") && text.contains("peers-bulk"),
         "{text}"
     );
-    let check = lab(folder.path(), &["run", "peers-bulk", "--check"]);
+    let check = lab(&folder, &["run", "peers-bulk", "--check"]);
     assert!(check.status.success(), "{}", told(&check));
 }
