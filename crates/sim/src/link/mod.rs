@@ -3,7 +3,7 @@
 //! Purpose: rate, queue, delay, faults, each direction by itself.
 //! Owns: configuration ([`LinkConfig`]), the running direction, loss models, statistics.
 //! Does not own: events, hosts and routes (`world`), presets ([`crate::links`]).
-//! Called by: `world`.
+//! Called by: `world`; by programs with a clock of their own through [`Line`].
 //! To add a loss model: a variant in `loss.rs`. To add a fault: a field in `config.rs` and a step
 //! in `wire.rs` with a purpose of its own in `draw.rs`. To add a queue discipline: `aqm`. To
 //! add a way in which the rate varies: `server.rs`.
@@ -14,6 +14,7 @@ mod config;
 mod direction;
 mod grants;
 mod handover;
+mod line;
 mod loss;
 mod managed;
 mod outage;
@@ -34,6 +35,7 @@ pub use config::{ConfigError, DirectionConfig, Jitter, JitterOrder, LinkConfig, 
 pub(crate) use direction::{DirectionState, Offer, Settled};
 pub use grants::Grants;
 pub use handover::Handover;
+pub use line::Line;
 pub use loss::LossModel;
 pub use outage::{Outage, OutageMode};
 pub use queue::QueueSize;
