@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
 mod bench;
+mod calibrate;
 mod ci;
 mod deps;
 mod fuzz;
@@ -32,6 +33,8 @@ enum Command {
     Runner(runner::Options),
     /// Measure ours beside other stacks in one run.
     Bench(bench::Options),
+    /// Play the laboratory's calibration plans simulated and on real sockets (needs root).
+    Calibrate(calibrate::Options),
     /// List files and functions that are longer than they should be.
     Sizes,
     /// Check which rooms and crates import which.
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Command::Interop(options) => interop::run(&options),
         Command::Runner(options) => runner::run_cases(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Calibrate(options) => calibrate::run_plans(&options),
         Command::Sizes => sizes::run(),
         Command::Deps => deps::run(),
         Command::Fuzz(options) => fuzz::run(&options),
