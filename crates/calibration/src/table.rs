@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tautline_lab::stats::{Bootstrap, Interval, median};
+use tautline_lab::stats::{median, quantiles};
 
 use crate::measure::{Group, Measured, World};
 
@@ -16,8 +16,8 @@ pub(crate) struct Verdict {
     pub(crate) sockets: f64,
     /// Of the medians.
     pub(crate) ratio: f64,
-    /// 95 % of it, by resampling pairs of the same seed.
-    pub(crate) interval: Option<Interval>,
+    /// Of runs with the same seed: lower quartile, median, upper quartile.
+    pub(crate) pairs: [f64; 3],
     /// Runs that did not finish, in both worlds together.
     pub(crate) failures: usize,
 }
@@ -32,24 +32,18 @@ impl Verdict {
             let counts = matches!(run.world, World::Simulated | World::Sockets);
             counts && run.took.is_err()
         });
-        let pairs: Vec<(f64, f64)> = simulated
+        let pairs: Vec<f64> = simulated
             .iter()
             .filter_map(|(repetition, time)| {
                 let other = sockets.iter().find(|(other, _)| other == repetition)?;
-                Some((*time, other.1))
+                Some(other.1 / time)
             })
             .collect();
-        let places: Vec<f64> = (0..pairs.len()).map(|place| place as f64).collect();
-        let interval = Bootstrap::default().interval(&places, |drawn| {
-            let drawn = drawn.iter().filter_map(|place| pairs.get(*place as usize));
-            let (simulated, sockets): (Vec<f64>, Vec<f64>) = drawn.copied().unzip();
-            Some(median(&sockets)? / median(&simulated)?)
-        });
         Some(Self {
             simulated: medians.0,
             sockets: medians.1,
             ratio: medians.1 / medians.0,
-            interval,
+            pairs: quantiles(&pairs, [0.25, 0.5, 0.75])?,
             failures: failures.count(),
         })
     }
@@ -63,25 +57,22 @@ impl Verdict {
 /// The medians of both worlds, as Markdown.
 pub(crate) fn verdicts(groups: &[Group]) -> String {
     let mut out = String::from(
-        "| plan | point | controller | simulated | sockets | sockets / simulated (95 %) | within 10 % |\n\
-         |---|---|---|--:|--:|--:|---|\n",
+        "| plan | point | controller | simulated | sockets | ratio | of pairs (quartiles) | within 10 % |\n\
+         |---|---|---|--:|--:|--:|--:|---|\n",
     );
     for group in groups {
         let (plan, point) = (&group.plan, group.point.join(", "));
         let _ = match Verdict::of(group) {
             Some(verdict) => writeln!(
                 out,
-                "| {plan} | {point} | {} | {:.3} s | {:.3} s | {:.3}{} | {}{} |",
+                "| {plan} | {point} | {} | {:.3} s | {:.3} s | {:.3} | {:.3} ({:.3} to {:.3}) | {}{} |",
                 group.solution,
                 verdict.simulated,
                 verdict.sockets,
                 verdict.ratio,
-                verdict
-                    .interval
-                    .map_or_else(String::new, |interval| format!(
-                        " ({:.3} to {:.3})",
-                        interval.low, interval.high
-                    )),
+                verdict.pairs[1],
+                verdict.pairs[0],
+                verdict.pairs[2],
                 if verdict.holds() { "yes" } else { "**no**" },
                 match verdict.failures {
                     0 => String::new(),
@@ -90,7 +81,7 @@ pub(crate) fn verdicts(groups: &[Group]) -> String {
             ),
             None => writeln!(
                 out,
-                "| {plan} | {point} | {} | - | - | - | **no**, nothing finished |",
+                "| {plan} | {point} | {} | - | - | - | - | **no**, nothing finished |",
                 group.solution
             ),
         };
@@ -217,8 +208,9 @@ mod tests {
         let verdict = Verdict::of(&close).unwrap();
         assert_eq!((verdict.simulated, verdict.sockets), (2.0, 2.1));
         assert!(verdict.holds() && verdict.failures == 0);
-        let interval = verdict.interval.unwrap();
-        assert!(interval.low <= verdict.ratio && verdict.ratio <= interval.high);
+        let [low, middle, high] = verdict.pairs;
+        assert!(low < middle && middle < high, "{:?}", verdict.pairs);
+        assert!((middle - 1.05).abs() < 1e-9);
         let far = group(&[1.0, 2.0, 3.0], &[1.3, 2.3, 3.3]);
         assert!(!Verdict::of(&far).unwrap().holds());
         let failed = group(&[1.0, 2.0, 3.0], &[1.0, 2.0, 0.0]);
@@ -234,7 +226,10 @@ mod tests {
             group(&[1.0], &[0.0]),
         ];
         let table = verdicts(&groups);
-        assert!(table.contains("| 2.000 s | 2.100 s | 1.050 ("), "{table}");
+        assert!(
+            table.contains("| 2.000 s | 2.100 s | 1.050 | 1.050 (1.042 to 1.075) |"),
+            "{table}"
+        );
         assert!(table.contains("nothing finished"), "{table}");
         let table = kernel(&groups);
         assert!(table.contains("2.000 s (4.00 Mb/s)"), "{table}");
