@@ -32,6 +32,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tautline-runner",
         &["tautline", "tautline-sim", "tautline-transport"],
     ),
+    (
+        "tautline-calibration",
+        &[
+            "tautline",
+            "tautline-lab",
+            "tautline-sim",
+            "tautline-transport",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

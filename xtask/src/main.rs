@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask COMMAND`.
 
 mod bench;
+mod calibrate;
 mod ci;
 mod deps;
 mod fuzz;
@@ -35,6 +36,8 @@ enum Command {
     Bench(bench::Options),
     /// The laboratory's commands with stacks of other makers: `lab-peers -- run PLAN`.
     LabPeers(lab_peers::Options),
+    /// Play the laboratory's calibration plans simulated and on real sockets (needs root).
+    Calibrate(calibrate::Options),
     /// List files and functions that are longer than they should be.
     Sizes,
     /// Check which rooms and crates import which.
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         Command::Runner(options) => runner::run_cases(&options),
         Command::Bench(options) => bench::run(&options),
         Command::LabPeers(options) => lab_peers::run(&options),
+        Command::Calibrate(options) => calibrate::run_plans(&options),
         Command::Sizes => sizes::run(),
         Command::Deps => deps::run(),
         Command::Fuzz(options) => fuzz::run(&options),

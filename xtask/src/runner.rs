@@ -2,12 +2,10 @@
 //!
 //! Builds the program and `crates/runner`, which plays and judges the cases, and starts the latter.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::tools::{cargo, root, run};
+use crate::tools::{cargo, programs, root, run};
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -52,11 +50,4 @@ pub(crate) fn run_cases(options: &Options) -> Result<()> {
         bail!("not every case passed");
     }
     Ok(())
-}
-
-/// Where cargo puts programs: this one is there too.
-fn programs() -> Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let folder = own.parent().context("this program has no folder")?;
-    Ok(folder.to_path_buf())
 }

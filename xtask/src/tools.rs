@@ -44,6 +44,13 @@ fn shown(command: &Command) -> String {
     })
 }
 
+/// Where cargo puts programs: this one is there too.
+pub(crate) fn programs() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("this program has no folder")?;
+    Ok(folder.to_path_buf())
+}
+
 /// Whether a program is on the PATH.
 pub(crate) fn has(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else {

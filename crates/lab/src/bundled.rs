@@ -33,6 +33,8 @@ pub const PLANS: &[Bundled] = plans![
     "video",
     "wired-100",
     "ablation",
+    "calibration-bulk",
+    "calibration-short",
 ];
 
 /// The plan of that name.

@@ -18,6 +18,7 @@
 //! - Each random fault is a function of (seed, link, direction, packet index, kind of fault) and
 //!   of nothing else: traffic elsewhere or another fault on the same link changes none of them.
 //!   Silences, gaps, hand-overs and rates that vary are functions of (seed, link, direction, time).
+//! - One direction of a link without a world, for a program that keeps real time: [`Line`].
 //! - Faults by hand: [`World::add_rule`], [`World::set_link_up`], [`World::rebind`],
 //!   [`World::schedule`], [`World::inject`].
 //!
@@ -87,9 +88,9 @@ mod world;
 
 pub use link::{
     AdaptiveCoding, Aqm, CodingState, ConfigError, DirectionConfig, DirectionStats, DropCause,
-    Drops, Gaps, Grants, Handover, InputFile, Jitter, JitterOrder, LinkConfig, LossModel, MAX_TRACE_BYTES,
-    Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps, RateWander, Reordering,
-    Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
+    Drops, Gaps, Grants, Handover, InputFile, Jitter, JitterOrder, Line, LinkConfig, LossModel,
+    MAX_TRACE_BYTES, Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps,
+    RateWander, Reordering, Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
 };
 pub use log::{Outcome, PacketRecord, Stage};
 pub use node::{Datagram, Node, PAYLOAD_SHARE, ip_overhead};

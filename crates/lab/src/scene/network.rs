@@ -349,7 +349,8 @@ mod tests {
     fn files_of_links_are_read_and_hashed() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.trace"), "1\n2\n").unwrap();
-        let text = "[down]\ntrace = { file = 'a.trace' }\n[[changes]]\nat = '1 s'\nup.delay = '1 ms'";
+        let text =
+            "[down]\ntrace = { file = 'a.trace' }\n[[changes]]\nat = '1 s'\nup.delay = '1 ms'";
         let table = text.parse::<Table>().unwrap();
         let network = Network::from_table(&table, folder.path()).unwrap();
         let wire = &network.wires[0];

@@ -40,6 +40,15 @@ impl Tautline {
         self
     }
 
+    /// The transport's configuration under these options, as both ends of a flow get it; also for
+    /// those who want the same one on real sockets.
+    ///
+    /// # Errors
+    /// The option, what is wrong with it, and the names that would do.
+    pub fn transport(&self, options: &StackOptions) -> Result<TransportConfig, OptionError> {
+        configure(self, options)
+    }
+
     fn controller(&self, name: &str) -> Option<SharedControllerFactory> {
         let own = self.controllers.iter().find(|own| own.name() == name);
         own.cloned().or_else(|| congestion::registry::by_name(name))

@@ -39,7 +39,10 @@ impl InputFile {
             })
             .map_err(|e| error(e.to_string()))?;
         if text.len() > MAX_TRACE_BYTES {
-            return Err(error(format!("is larger than {} MiB", MAX_TRACE_BYTES >> 20)));
+            return Err(error(format!(
+                "is larger than {} MiB",
+                MAX_TRACE_BYTES >> 20
+            )));
         }
         Ok(Self {
             path: path.to_owned(),

@@ -3,7 +3,7 @@
 //! Purpose: rate, queue, delay, faults, each direction by itself.
 //! Owns: configuration ([`LinkConfig`]), the running direction, loss models, statistics.
 //! Does not own: events, hosts and routes (`world`), presets ([`crate::links`]).
-//! Called by: `world`.
+//! Called by: `world`; by programs with a clock of their own through [`Line`].
 //! To add a loss model: a variant in `loss.rs`. To add a fault: a field in `config.rs` and a step
 //! in `wire.rs` with a purpose of its own in `draw.rs`. To add a queue discipline: `aqm`. To
 //! add a way in which the rate varies: `server.rs`.
@@ -15,6 +15,7 @@ mod direction;
 mod grants;
 mod handover;
 mod input;
+mod line;
 mod loss;
 mod managed;
 mod outage;
@@ -36,6 +37,7 @@ pub(crate) use direction::{DirectionState, Offer, Settled};
 pub use grants::Grants;
 pub use handover::Handover;
 pub use input::InputFile;
+pub use line::Line;
 pub use loss::LossModel;
 pub use outage::{Outage, OutageMode};
 pub use queue::QueueSize;

@@ -101,8 +101,13 @@ impl DirectionStats {
 
     /// Mean time from reaching the queue until the last byte leaves; none without a packet.
     pub fn mean_sojourn(&self) -> Option<Duration> {
-        let nanos = self.sojourn.as_nanos().checked_div(self.served_packets.into())?;
-        Some(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+        let nanos = self
+            .sojourn
+            .as_nanos()
+            .checked_div(self.served_packets.into())?;
+        Some(Duration::from_nanos(
+            u64::try_from(nanos).unwrap_or(u64::MAX),
+        ))
     }
 
     pub(crate) fn served(&mut self, since: Instant, departure: Instant) {

@@ -107,7 +107,10 @@ fn files_are_read_before_use_and_missing_ones_named() {
     std::fs::write(dir.join("a.trace"), "1\n2\n").unwrap();
     let mut link: LinkConfig = toml::from_str(text).unwrap();
     let files = link.load(&dir).unwrap();
-    let names: Vec<_> = files.iter().map(|file| file.path.to_str().unwrap()).collect();
+    let names: Vec<_> = files
+        .iter()
+        .map(|file| file.path.to_str().unwrap())
+        .collect();
     assert_eq!(names, ["a.trace", "losses"]);
     assert_eq!(&*files[0].text, "1\n2\n");
     link.validate().unwrap();

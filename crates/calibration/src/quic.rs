@@ -1,0 +1,140 @@
+//! Tautline on sockets: the server in one place, the client in the other.
+//!
+//! The conversation is that of the laboratory's workloads: a request of 25 bytes, an answer of
+//! filler. So is the clock: from `connect` to the last byte at the application.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tautline::{Bytes, ClientConfig, Endpoint, ServerConfig};
+use tautline_sim::tls;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::oneshot,
+    time::timeout,
+};
+
+use crate::{REQUEST_BYTES, clock::now, place::Place, system, task::Task};
+
+static FILLER: [u8; 64 * 1024] = [0x74; 64 * 1024];
+
+/// Plays a task. How long it took.
+pub(crate) fn play(
+    task: &Task,
+    seed: u64,
+    near: &Arc<Place>,
+    far: &Arc<Place>,
+    server_at: SocketAddr,
+) -> Result<Duration> {
+    let transport = Arc::new(task.transport.clone());
+    let mut server = ServerConfig::new(Arc::new(tls::server(seed)));
+    server.transport = Arc::clone(&transport);
+    let mut client = ClientConfig::new(Arc::new(tls::client(seed.wrapping_add(1))));
+    client.transport = transport;
+
+    let (told, listening) = mpsc::sync_channel(1);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let (bytes, place) = (task.bytes, Arc::clone(far));
+    let serving = thread::Builder::new()
+        .name("server".to_owned())
+        .spawn(move || serve(&place, server, server_at, bytes, &told, stopped))?;
+    let (limit, place) = (task.limit, Arc::clone(near));
+    // A server that failed has dropped its end, and its error is the one to tell.
+    let fetched = match listening.recv() {
+        Ok(()) => thread::Builder::new()
+            .name("client".to_owned())
+            .spawn(move || fetch(&place, client, server_at, bytes, limit))?
+            .join()
+            .unwrap_or_else(|_| bail!("the client's thread failed")),
+        Err(_) => Err(anyhow::anyhow!("the server did not listen")),
+    };
+    drop(stop);
+    let served = serving
+        .join()
+        .unwrap_or_else(|_| bail!("the server's thread failed"));
+    served.context("server")?;
+    fetched
+}
+
+fn runtime(place: &Place) -> Result<Runtime> {
+    system::run_early();
+    place.enter()?;
+    Ok(Builder::new_current_thread().enable_all().build()?)
+}
+
+fn serve(
+    place: &Place,
+    config: ServerConfig,
+    at: SocketAddr,
+    bytes: u64,
+    told: &mpsc::SyncSender<()>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<()> {
+    runtime(place)?.block_on(async {
+        let endpoint = Endpoint::server(config, at)?;
+        told.send(())?;
+        let answering = async {
+            while let Some(incoming) = endpoint.accept().await {
+                if let Err(error) = answer(incoming, bytes).await {
+                    // The client says what that means to it.
+                    eprintln!("server: {error:#}");
+                }
+            }
+        };
+        tokio::select! {
+            () = answering => {}
+            _ = stopped => {}
+        }
+        Ok(())
+    })
+}
+
+async fn answer(incoming: tautline::Incoming, bytes: u64) -> Result<()> {
+    let connection = incoming.await?;
+    let (mut send, mut recv) = connection.accept_bi().await?;
+    recv.read_to_end(REQUEST_BYTES).await?;
+    let mut left = bytes;
+    while left > 0 {
+        let take = usize::try_from(left).map_or(FILLER.len(), |n| n.min(FILLER.len()));
+        send.write_chunk(Bytes::from_static(FILLER.get(..take).unwrap_or(&FILLER)))
+            .await?;
+        left -= take as u64;
+    }
+    send.finish()?;
+    connection.closed().await;
+    Ok(())
+}
+
+fn fetch(
+    place: &Place,
+    config: ClientConfig,
+    server: SocketAddr,
+    bytes: u64,
+    limit: Duration,
+) -> Result<Duration> {
+    runtime(place)?.block_on(async {
+        let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        let start = now();
+        let work = async {
+            let connection = endpoint.connect_with(config, server, "localhost")?.await?;
+            let (mut send, mut recv) = connection.open_bi().await?;
+            send.write_all(&[0; REQUEST_BYTES]).await?;
+            send.finish()?;
+            let mut got = 0;
+            while let Some(chunk) = recv.read_chunk(usize::MAX).await? {
+                got += chunk.len() as u64;
+            }
+            let took = now().saturating_duration_since(start);
+            ensure!(got == bytes, "{got} of {bytes} bytes came");
+            connection.close(0, b"");
+            Ok(took)
+        };
+        let took = timeout(limit, work).await;
+        took.context("not finished within the plan's limit")?
+    })
+}

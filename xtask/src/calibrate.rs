@@ -1,0 +1,41 @@
+//! `cargo xtask calibrate`: the laboratory against real sockets.
+//!
+//! Builds `crates/calibration` and starts it.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::tools::{cargo, programs, root, run};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Put the tables into docs/calibration.md.
+    #[arg(long)]
+    write: bool,
+    /// Passed on: --runs 20, --plan bulk|short|all, --jobs 1, --draw 0, --smoke, --csv FILE.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+pub(crate) fn run_plans(options: &Options) -> Result<()> {
+    run(cargo().args([
+        "build",
+        "--locked",
+        "--quiet",
+        "--package",
+        "tautline-calibration",
+    ]))?;
+    let mut calibration = std::process::Command::new(programs()?.join("tautline-calibration"));
+    calibration.args(&options.arguments);
+    if options.write {
+        let document = root().join("docs").join("calibration.md");
+        calibration.arg("--document").arg(document);
+    }
+    let status = calibration
+        .status()
+        .context("cannot start tautline-calibration")?;
+    if !status.success() {
+        bail!("simulation and sockets do not agree");
+    }
+    Ok(())
+}
