@@ -30,6 +30,7 @@ pub const PLANS: &[Bundled] = plans![
     "rquic-networks",
     "quirl-200",
     "pages",
+    "starlink",
     "video",
     "wired-100",
     "ablation",
