@@ -306,7 +306,13 @@ fn an_unknown_stack_is_told_which_there_are() {
 fn no_link_is_cheated() {
     let work = "{ kind = \"bulk\", bytes = \"5 MB\" }";
     let scene = scene(hostile(), vec![flow(work)], options("rate = \"20 Mb/s\""));
-    let mut stage = crate::run::Stage::build(&scene, &Stacks::default(), 1, None).unwrap();
+    let mut stage = crate::run::Stage::build(
+        &scene,
+        &Stacks::default(),
+        1,
+        crate::stack::Watch::default(),
+    )
+    .unwrap();
     stage.audit(100_000);
     assert_eq!(stage.play(&scene).violations, Vec::<String>::new());
 }
