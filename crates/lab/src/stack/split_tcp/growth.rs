@@ -6,6 +6,8 @@
 //! geostationary satellite), which its authors tame with an estimate of the bandwidth; here it is
 //! multiplied by 4 at most, ends when the round trip gets longer (RFC 9406's thresholds), and at
 //! one bandwidth-delay product where the rate is known. Losses halve the window once a round trip.
+//! As published, it overshoots by up to rho^2 segments each time the queue fills: over 600 ms and a queue
+//! of one product a tenth of what it sends is dropped, repaired, and the link stays full.
 //!
 //! `fixed` sends at the rate of the satellite segment from the first round trip on and keeps no
 //! more than 1.25 bandwidth-delay products in flight. Losses change nothing; they are repaired. That

@@ -347,6 +347,10 @@ impl Sender {
             None => {
                 let size = source.available(self.most);
                 if size == 0 {
+                    if self.board.is_empty() {
+                        // Nothing is waited for; what a shut window kept back may be gone.
+                        self.armed = None;
+                    }
                     let room = self.board.in_flight_bytes() < self.window();
                     if room && !self.rate.is_app_limited() {
                         self.rate.set_app_limited(self.board.in_flight_bytes());
