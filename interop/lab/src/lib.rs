@@ -12,6 +12,7 @@
 mod node;
 #[cfg(feature = "noq")]
 mod noq;
+#[cfg(any(feature = "quinn", feature = "noq"))]
 mod options;
 #[cfg(any(feature = "quinn", feature = "noq"))]
 mod parts;

@@ -95,11 +95,12 @@ impl Tables {
         row.push(Value::integer(cell.seed));
         row.push(Value::text(&entry.status));
         row.push(entry.reason.as_deref().map_or(Value::NONE, Value::text));
-        row.push(Value::text(if entry.deterministic {
+        let flag = Value::text(if entry.deterministic {
             ""
         } else {
             "nondeterministic"
-        }));
+        });
+        row.push(flag.clone());
         row.extend(entry.metrics.iter().cloned());
         row.extend(extras(&entry.extra));
         let parameters = serde_json::to_string(&plan.parameters(cell)).unwrap_or_default();
@@ -113,6 +114,7 @@ impl Tables {
             row.push(flow.congestion.as_deref().map_or(Value::NONE, Value::text));
             row.push(Value::integer(u64::from(flow.measured)));
             row.push(flow.error.as_deref().map_or(Value::NONE, Value::text));
+            row.push(flag.clone());
             row.extend(flow.metrics.iter().cloned());
             row.extend(extras(&flow.extra));
             self.flows.rows.push(row);
@@ -226,11 +228,7 @@ fn cell_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
          laboratory or of a stack",
     ));
     columns.push(Column::new("reason", Kind::Text, "why, unless ok"));
-    columns.push(Column::new(
-        "flag",
-        Kind::Text,
-        "`nondeterministic` when a stack in the cell does not repeat itself",
-    ));
+    columns.push(flag_column());
     columns.extend(metric_columns(METRICS));
     columns.extend(extra_columns(extra));
     columns.push(Column::new(
@@ -239,6 +237,15 @@ fn cell_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
         "network, flows, solution and run in full, as JSON",
     ));
     columns
+}
+
+/// A connection shares its links with the others of its cell, and so their chance.
+fn flag_column() -> Column {
+    Column::new(
+        "flag",
+        Kind::Text,
+        "`nondeterministic` when a stack in the cell does not repeat itself",
+    )
 }
 
 fn flow_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
@@ -265,6 +272,7 @@ fn flow_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
         Kind::Text,
         "why the connection ended, if by an error",
     ));
+    columns.push(flag_column());
     columns.extend(metric_columns(FLOW_METRICS));
     columns.extend(extra_columns(extra));
     columns

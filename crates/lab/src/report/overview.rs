@@ -6,6 +6,7 @@ use super::{
     chart::{Block, Cell, Column, Row, Section, Table},
     data::{Data, Distinct, Shown},
 };
+use crate::stack::program;
 
 /// Groups of failures that get a row; further ones are counted in one.
 const MOST_REASONS: usize = 200;
@@ -29,7 +30,9 @@ pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
 fn made(data: &Data<'_>) -> Section {
     let plan = data.plan;
     let options = &plan.options;
-    let mut command = format!("tautline lab run {}", plan.name);
+    let stacks = plan.solutions.iter();
+    let program = program(stacks.map(|(_, options)| options.stack.as_str()));
+    let mut command = format!("{program} run {}", plan.name);
     if options.smoke {
         command.push_str(" --smoke");
     }
@@ -46,7 +49,7 @@ fn made(data: &Data<'_>) -> Section {
     if options.draw != 0 {
         folder.push_str(&format!("-draw{}", options.draw));
     }
-    command.push_str(&format!("\ntautline lab report lab-results/{folder}"));
+    command.push_str(&format!("\n{program} report lab-results/{folder}"));
     let cells = format!(
         "{} = {} points x {} solutions x {} repetitions",
         plan.len(),

@@ -125,8 +125,8 @@ fn check_stack(stacks: &Stacks, options: &StackOptions, field: &str) -> Result<(
     let Some(stack) = stacks.get(&options.stack) else {
         let mut problem = format!("no stack is called {:?}", options.stack);
         let mut names: Vec<String> = stacks.names().map(str::to_owned).collect();
-        if let Some(command) = stacks.elsewhere(&options.stack) {
-            problem = format!("{problem} in this program; `{command}` has it");
+        if let Some(program) = stacks.elsewhere(&options.stack) {
+            problem = format!("{problem} in this program; `{program} run PLAN` has it");
             names.clear();
         }
         return Err(SceneError {

@@ -128,11 +128,20 @@ pub struct OptionError {
     pub names: Vec<String>,
 }
 
-/// Stacks that other programs register, and the command that runs such a program.
+/// What one types before `run PLAN` of the laboratory with the stacks of this crate.
+const PROGRAM: &str = "tautline lab";
+/// Stacks that other programs register, and the same of such a program.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("quinn", "cargo xtask lab-peers -- run PLAN"),
-    ("noq", "cargo xtask lab-peers -- run PLAN"),
+    ("quinn", "cargo xtask lab-peers --"),
+    ("noq", "cargo xtask lab-peers --"),
 ];
+
+/// What one types before `run PLAN` to have all of these stacks.
+pub(crate) fn program<'a>(mut stacks: impl Iterator<Item = &'a str>) -> &'static str {
+    stacks
+        .find_map(|name| ELSEWHERE.iter().find(|(known, _)| *known == name))
+        .map_or(PROGRAM, |(_, program)| *program)
+}
 
 /// Stacks by name.
 #[derive(Clone, Debug)]
@@ -159,12 +168,12 @@ impl Stacks {
         self.0.get(name)
     }
 
-    /// The command that has a stack of that name, which is not among these.
+    /// What one types before `run PLAN` to have a stack that is not among these, if it is known.
     pub fn elsewhere(&self, name: &str) -> Option<&'static str> {
         let known = ELSEWHERE.iter().find(|(known, _)| *known == name);
         known
             .filter(|_| self.get(name).is_none())
-            .map(|(_, command)| *command)
+            .map(|(_, program)| *program)
     }
 
     /// All names.
