@@ -146,7 +146,7 @@ struct Job {
 /// Plays every cell of a plan in both worlds, so many at a time.
 ///
 /// # Errors
-/// A plan that sockets cannot play, or a run that could not begin.
+/// A plan that sockets cannot play.
 pub(crate) fn measure(
     plan: &Plan,
     stacks: &Stacks,
@@ -163,11 +163,11 @@ pub(crate) fn measure(
     let total = list.len();
     let count = AtomicUsize::new(0);
     let done = each(jobs, &list, |job| {
-        let run = on_sockets(job)?;
+        let (measured, report) = on_sockets(job);
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
-        let took = match &run.took {
-            Ok(took) => format!("{:.3} s", took.as_secs_f64()),
-            Err(error) => format!("{error:#}"),
+        let took = match &measured.took {
+            Ok(took) => format!("{took:.3} s"),
+            Err(reason) => reason.clone(),
         };
         let (world, cell) = (job.world.name(), &job.cell);
         let labels = labels(plan, cell).join(" ");
@@ -176,19 +176,12 @@ pub(crate) fn measure(
             "{number}/{total} {} {labels} {solution} {world} #{}: {took}",
             plan.name, cell.repetition
         );
-        Ok::<Run, anyhow::Error>(run)
+        (measured, report)
     });
-    for (job, run) in list.iter().zip(done) {
-        let run = run?;
-        emulation.add(&run.report);
-        let took = run.took.map(|took| took.as_secs_f64());
-        let measured = Measured {
-            world: job.world,
-            repetition: job.cell.repetition,
-            seed: job.cell.seed,
-            took: took.map_err(|error| format!("{error:#}")),
-            packets: Packets::of(&run.report.up, &run.report.down),
-        };
+    for (job, (measured, report)) in list.iter().zip(done) {
+        if let Some(report) = &report {
+            emulation.add(report);
+        }
         enter(plan, &mut groups, &job.cell, measured);
     }
     Ok(groups)
@@ -281,12 +274,28 @@ fn real(plan: &Plan, stacks: &Stacks) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn on_sockets(job: &Job) -> Result<Run> {
+/// A run that fails, or cannot even begin, is a row with the reason.
+fn on_sockets(job: &Job) -> (Measured, Option<Report>) {
     let transport = match job.world {
         World::Kernel => Transport::Kernel,
         World::Simulated | World::Sockets => Transport::Tautline,
     };
-    play(&job.task, transport, job.cell.seed)
+    let (took, report) = match play(&job.task, transport, job.cell.seed) {
+        Ok(Run { took, report }) => (took, Some(report)),
+        Err(error) => (Err(error), None),
+    };
+    let packets = report.as_ref();
+    let packets = packets.map(|report| Packets::of(&report.up, &report.down));
+    let measured = Measured {
+        world: job.world,
+        repetition: job.cell.repetition,
+        seed: job.cell.seed,
+        took: took
+            .map(|took| took.as_secs_f64())
+            .map_err(|error| format!("{error:#}")),
+        packets: packets.unwrap_or_default(),
+    };
+    (measured, report)
 }
 
 /// Does `work` with every item, so many at a time; results in the order of the items.

@@ -93,7 +93,7 @@ fn find(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome<P
     let words = |error: tautline_lab::plan::PlanError| Failure::new(error.to_string());
     let path = Path::new(plan);
     if let Some(known) = laboratory.plan(plan)
-        && !path.exists()
+        && !path.is_file()
     {
         return Plan::parse(known.text, Path::new("."), options, stacks).map_err(words);
     }
