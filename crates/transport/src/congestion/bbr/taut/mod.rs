@@ -187,14 +187,21 @@ impl Bbr {
         }
         self.queue
             .on_ack(sample.now, sample.rtt, self.rounds.started);
-        if self.state == State::Startup && self.full_pipe.count == 0 {
-            // Who still grows did not make the queue that every packet of a round has met.
-            self.queue.note_before_us(self.min_rtt.value);
-        }
         let high = sample.rtt.is_some_and(|rtt| self.is_queue_high(rtt));
         let learn = !self.cycle.probe_sample;
         let acked = sample.newly_acked as f64 / self.mtu as f64;
         self.ledger.count(acked, 0.0, high, learn);
+    }
+
+    /// Looks for a queue that was there before us. After the growth of the last round is known.
+    pub(super) fn look_for_others(&mut self) {
+        let grew = self.rounds.started && self.full_pipe.count == 0;
+        if let Some(min) = self.min_rtt.value
+            && self.state == State::Startup
+            && grew
+        {
+            self.queue.note_before_us(min);
+        }
     }
 
     /// Ends a search for bandwidth that only made a queue.

@@ -104,11 +104,10 @@ impl QueueView {
         self.rounds > 0 && self.lows.first().is_some_and(|low| *low >= least)
     }
 
-    /// Remembers a queue that all of the last two rounds met, as that of others. To be told while
-    /// we still grow: who does can have made the queue of one whole round, the last, but not of two.
-    pub(in super::super) fn note_before_us(&mut self, min: Option<Duration>) {
-        let stood = |min| self.lows.iter().take(2).all(|low| !is_empty(*low, min));
-        self.before_us |= self.rounds >= 2 && min.is_some_and(stood);
+    /// Remembers a queue that all of the last round met, as that of others. To be told after a round
+    /// in which we have grown: its packets left before we could fill the pipe.
+    pub(in super::super) fn note_before_us(&mut self, min: Duration) {
+        self.before_us |= self.was_long(min, NO_QUEUE);
     }
 
     /// Whether the queue was there before we filled it.
