@@ -89,7 +89,7 @@ pub use link::{
     AdaptiveCoding, Aqm, CodingState, ConfigError, DirectionConfig, DirectionStats, DropCause,
     Drops, Gaps, Grants, Handover, Jitter, JitterOrder, LinkConfig, LossModel, MAX_TRACE_BYTES,
     Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps, RateWander, Reordering,
-    Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
+    Silences, Spread, Timing, TraceError, TraceSource, Turns, parse_trace,
 };
 pub use log::{Outcome, PacketRecord, Stage};
 pub use node::{Datagram, Node, PAYLOAD_SHARE, ip_overhead};
