@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn turns_keep_the_mean_rate_and_send_at_the_lines() {
-        let mbit = |n| Rate::from_bits_per_second(n * 1_000_000);
+        let mbit = |n: u64| Rate::from_bits_per_second(n * 1_000_000);
         let wander = RateWander {
             low: mbit(100),
             high: mbit(100),

@@ -6,7 +6,7 @@ use tautline_sim::{
     Direction, DirectionConfig, DropCause, Gaps, Grants, Handover, LinkConfig, LossModel, Outcome,
     Pattern, QueueSize, RateStep, RateSteps, Silences, Spread, Timing, TraceSource, links,
 };
-use tautline_transport::units::Rate;
+use tautline_transport::{time::Instant, units::Rate};
 
 use crate::nodes::{Pair, Received, at, ms, numbers, steady};
 
