@@ -214,7 +214,8 @@ impl Check<'_> {
         if c.handover.is_some() {
             return (Duration::ZERO, false);
         }
-        let fixed = c.jitter.is_none() && c.reordering.is_none() && c.silences.is_none();
+        let held = c.gaps.iter().any(|gaps| !gaps.hold.is_zero());
+        let fixed = c.jitter.is_none() && c.reordering.is_none() && c.silences.is_none() && !held;
         (c.delay.saturating_sub(jitter), fixed)
     }
 

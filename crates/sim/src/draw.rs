@@ -24,6 +24,7 @@ pub(crate) enum Purpose {
     CodingLoss = 16,
     GapLoss = 17,
     Request = 18,
+    Turn = 19,
 }
 
 /// The decisions of one direction of one link.

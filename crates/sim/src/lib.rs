@@ -90,7 +90,7 @@ pub use link::{
     AdaptiveCoding, Aqm, CodingState, ConfigError, DirectionConfig, DirectionStats, DropCause,
     Drops, Gaps, Grants, Handover, InputFile, Jitter, JitterOrder, Line, LinkConfig, LossModel,
     MAX_TRACE_BYTES, Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps,
-    RateWander, Reordering, Silences, Spread, Timing, TraceError, TraceSource, parse_trace,
+    RateWander, Reordering, Silences, Spread, Timing, TraceError, TraceSource, Turns, parse_trace,
 };
 pub use log::{Outcome, PacketRecord, Stage};
 pub use node::{Datagram, Node, PAYLOAD_SHARE, ip_overhead};

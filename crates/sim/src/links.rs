@@ -9,7 +9,7 @@ use tautline_transport::units::Rate;
 
 use crate::{
     AdaptiveCoding, CodingState, DirectionConfig, Gaps, Grants, Handover, Jitter, LinkConfig,
-    LossModel, Quantile, QueueSize, RateWander, Silences, Spread, Timing,
+    LossModel, Quantile, QueueSize, RateWander, Silences, Spread, Timing, Turns,
 };
 
 /// The names that [`by_name`] knows.
@@ -48,7 +48,7 @@ pub const fn names() -> &'static [&'static str] {
 /// | `terrestrial` | 20 Mb/s | 50 ms | |
 /// | `geo-25-3`, `geo-75-3`, `geo-100-3` | 25, 75, 100 down, 3 up | 300 ms | |
 /// | `geo-dvb` | 25 down, 3 up | 300 ms | see [`geo_dvb`] |
-/// | `starlink` | 100-250 down, 10-24 up | 25 ms, moving | see [`starlink`] |
+/// | `starlink` | 105-250 down, 10-24 up | 21 ms, moving | see [`starlink`] |
 /// | `interop` | 10 Mb/s | 15 ms | queue of 25 packets; see [`crate::interop`] |
 pub fn by_name(name: &str) -> Option<LinkConfig> {
     Some(match name {
@@ -150,81 +150,116 @@ pub fn geo_dvb() -> LinkConfig {
 /// A Starlink access, fitted to what was measured on one in Belgium in 2022 (F. Michel, *Flexible
 /// QUIC loss recovery mechanisms for latency-sensitive applications*, section 6.3).
 ///
-/// Parts: hand-overs every 15 s, each with a base delay of its own (21.4 +- 11 ms one way) and a
-/// gap of 20 ms; jitter of 3 ms that wanders over 20 ms; per slot a rate drawn from 100-250 Mb/s
-/// down and 10-24 Mb/s up, which ripples five times a second; drop-tail queues; slots on demand on
-/// the uplink, so that acknowledgements come in bunches and the start of a message up waits for a
-/// grant; silences of 3 ms on average on the downlink; both ways, every 7.4 s (up) or 8.2 s (down) on
-/// average, a gap that loses everything for 20-36 ms, now and then for 100-135 ms and rarely for
-/// 1-2 s. Losses of tens of microseconds under load are not drawn: they are overflows of the queue.
+/// Both ways: hand-overs every 15 s, each with a base delay of its own (21.2 +- 11 ms one way) and a
+/// pause of 20 ms; jitter of 3 ms that wanders over 20 ms; a rate drawn per slot and rippling, used
+/// by turns at a faster line; a drop-tail queue; now and then a gap that loses everything, rarely for
+/// 1-2 s.
 ///
-/// What is met and what is not: `crates/testkit/tests/figures/starlink.rs`, which prints measured
-/// beside published figures.
+/// Down: 105-250 Mb/s in frames of 2 ms at a line of 180-310 Mb/s, so that packets are 36-61 us
+/// apart; silences of 3 ms on average. Losses under load are overflows of the queue: an observer sees
+/// no more of one than the two packets around it, one serialisation apart. The medium adds single
+/// packets (0.007 %), gaps of a millisecond or two and a few of seven, and every 26 s one of 38-90 ms,
+/// after which the receiver gets nothing for another 30 ms.
+///
+/// Up: 10-24 Mb/s in frames of 0.6 ms at 60-120 Mb/s, so that acknowledgements come in bunches; slots on
+/// demand, so that the start of a message waits for a grant; every 7.8 s on average a gap of 20-36 ms,
+/// or of 100-135 ms.
+///
+/// What is met and what is not: `crates/testkit/tests/figures/starlink/`, which prints measured
+/// beside published figures, and `docs/starlink.md`.
 pub fn starlink() -> LinkConfig {
     let mbit = |n: u64| Rate::from_bits_per_second(n * 1_000_000);
     let ms = Duration::from_millis;
-    let quantiles = |points: &[(f64, u64)]| Spread::Quantiles {
-        points: points
-            .iter()
-            .map(|&(share, value)| Quantile {
-                share,
-                value: ms(value),
-            })
-            .collect(),
+    let us = Duration::from_micros;
+    let gaps = |interval, hold, points: &[(f64, u64)]| Gaps {
+        interval: ms(interval),
+        timing: Timing::Random,
+        duration: quantiles(points),
+        probability: 1.0,
+        hold: ms(hold),
     };
-    let lost = [
-        (0.0, 20),
-        (0.92, 36),
-        (0.93, 100),
-        (0.995, 135),
-        (0.998, 1000),
-        (1.0, 2000),
-    ];
-    let way = |low, high, ripple, queue, gaps| DirectionConfig {
-        rate_wander: Some(RateWander {
-            low: mbit(low),
-            high: mbit(high),
-            every: Duration::from_secs(15),
-            ripple,
-            ripple_every: ms(200),
-        }),
-        queue: QueueSize::Bytes(queue),
-        delay: Duration::from_micros(21_400),
+    let common = DirectionConfig {
+        delay: us(21_200),
         jitter: Some(Jitter {
             correlation: ms(20),
             ..Jitter::fifo(ms(3))
         }),
         handover: Some(Handover {
-            delay_spread: Duration::from_micros(11_000),
+            delay_spread: us(11_000),
             gap: ms(20),
             ..Handover::default()
         }),
-        gaps: vec![Gaps {
-            interval: ms(gaps),
-            timing: Timing::Random,
-            duration: quantiles(&lost),
-            probability: 1.0,
-        }],
         ..DirectionConfig::default()
+    };
+    let up = [
+        (0.0, 20_000),
+        (0.92, 36_000),
+        (0.93, 100_000),
+        (0.995, 135_000),
+        (0.998, 1_000_000),
+        (1.0, 2_000_000),
+    ];
+    let short = [(0.0, 1_360), (0.84, 1_540), (0.841, 6_500), (1.0, 7_600)];
+    let long = [
+        (0.0, 38_000),
+        (0.88, 48_000),
+        (0.998, 90_000),
+        (1.0, 2_000_000),
+    ];
+    let wander = |low, high, ripple, every, turns| RateWander {
+        low: mbit(low),
+        high: mbit(high),
+        every: Duration::from_secs(15),
+        ripple,
+        ripple_every: ms(every),
+        turns: Some(turns),
+    };
+    let turns = |every, low, high| Turns {
+        every: us(every),
+        low: mbit(low),
+        high: mbit(high),
     };
     LinkConfig {
         forward: DirectionConfig {
+            rate_wander: Some(wander(10, 24, 0.65, 200, turns(600, 60, 120))),
+            queue: QueueSize::Bytes(250_000),
             grants: Some(Grants {
                 frame: ms(12),
-                request_delay: quantiles(&[(0.0, 8), (0.93, 17), (0.97, 45), (1.0, 120)]),
+                request_delay: quantiles(&[
+                    (0.0, 9_000),
+                    (0.93, 18_000),
+                    (0.97, 45_000),
+                    (1.0, 120_000),
+                ]),
                 idle_after: ms(10),
                 standing: 3000,
             }),
-            ..way(10, 24, 0.65, 300_000, 7400)
+            gaps: vec![gaps(7_800, 0, &up)],
+            ..common.clone()
         },
         backward: DirectionConfig {
+            rate_wander: Some(wander(105, 250, 0.34, 500, turns(2_000, 180, 310))),
+            queue: QueueSize::Bytes(2_030_000),
             silences: Some(Silences {
                 interval: ms(100),
                 timing: Timing::Random,
                 duration: Spread::Exponential { mean: ms(3) },
             }),
-            ..way(100, 250, 0.165, 2_080_000, 8200)
+            loss: LossModel::uniform(0.00007),
+            gaps: vec![gaps(26_000, 30, &long), gaps(1_180, 0, &short)],
+            ..common
         },
+    }
+}
+
+/// A distribution through points of (share, microseconds).
+fn quantiles(points: &[(f64, u64)]) -> Spread {
+    let point = |&(share, micros): &(f64, u64)| Quantile {
+        share,
+        value: Duration::from_micros(micros),
+    };
+    Spread::Quantiles {
+        points: points.iter().map(point).collect(),
     }
 }
 

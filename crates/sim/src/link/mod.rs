@@ -41,7 +41,7 @@ pub use line::Line;
 pub use loss::LossModel;
 pub use outage::{Outage, OutageMode};
 pub use queue::QueueSize;
-pub use rate::{RateStep, RateSteps, RateWander};
+pub use rate::{RateStep, RateSteps, RateWander, Turns};
 pub use recorded::Pattern;
 pub use silence::{Gaps, Silences};
 pub use spans::{Quantile, Spread, Timing};

@@ -1,6 +1,6 @@
 //! Rates that change with time.
 //!
-//! Owns: [`RateSteps`], [`RateWander`] and the running curve. Does not own: service times
+//! Owns: [`RateSteps`], [`RateWander`] with its [`Turns`], and the running curve. Does not own: service times
 //! (`server.rs`), recorded traces (`trace.rs`), adaptive coding (`coding.rs`).
 
 use std::time::Duration;
@@ -22,6 +22,7 @@ const MAX_STEPS: usize = 100_000;
 pub(crate) const MIN_RATE: Rate = Rate::from_bits_per_second(8_000);
 /// Shorter pieces would cost more than they say.
 const MIN_PIECE: Duration = Duration::from_millis(1);
+const MIN_FRAME: Duration = Duration::from_micros(100);
 
 pub(crate) fn rate(field: &str, value: Rate) -> Result<(), ConfigError> {
     if value < MIN_RATE || value > MAX_RATE {
@@ -168,6 +169,68 @@ pub struct RateWander {
     /// Length for which such a factor holds, from 1 ms. Default 100 ms.
     #[serde(default = "ripple_every", with = "text::duration")]
     pub ripple_every: Duration,
+    /// Sends by turns with others, faster than its share. Default: steadily.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+}
+
+/// Turns at a faster transmitter: in every frame a direction sends at the line's rate for as long
+/// as gives it the rate it has on average (the whole frame if the line is slower), then others do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turns {
+    /// Length of a frame, from 100 us. Frames start at multiples of it, with the direction's turn.
+    #[serde(with = "text::duration")]
+    pub every: Duration,
+    /// The line's rate is drawn per frame, uniformly between this, at least 8 kb/s, ...
+    #[serde(with = "text::rate")]
+    pub low: Rate,
+    /// ... and this.
+    #[serde(with = "text::rate")]
+    pub high: Rate,
+}
+
+impl Turns {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.every < MIN_FRAME {
+            let problem = format!("{:?} is below {MIN_FRAME:?}", self.every);
+            return Err(ConfigError::new("every", problem));
+        }
+        delay("every", self.every)?;
+        between(self.low, self.high)
+    }
+
+    /// What of a steady rate (bytes per second) holds at `at`, and until when.
+    fn piece(&self, steady: f64, draws: &Draws, at: Instant) -> (u64, Instant) {
+        let every = nanos(self.every).max(1);
+        let number = at.as_nanos() / every;
+        let start = number.saturating_mul(every);
+        let unit = draws.unit(Purpose::Turn, number);
+        let line = uniform(self.low, self.high, unit);
+        let turn = (every as f64 * (steady / line).min(1.0)) as u64;
+        let over = Instant::from_nanos(start.saturating_add(turn));
+        if at < over {
+            (line as u64, over)
+        } else {
+            (0, Instant::from_nanos(start.saturating_add(every)))
+        }
+    }
+}
+
+/// Bytes per second.
+fn uniform(low: Rate, high: Rate, unit: f64) -> f64 {
+    let (low, high) = (low.bytes_per_second(), high.bytes_per_second());
+    low as f64 + (high - low) as f64 * unit
+}
+
+fn between(low: Rate, high: Rate) -> Result<(), ConfigError> {
+    rate("low", low)?;
+    rate("high", high)?;
+    if low > high {
+        let problem = format!("{low} exceeds `high` ({high})");
+        return Err(ConfigError::new("low", problem));
+    }
+    Ok(())
 }
 
 const fn ripple_every() -> Duration {
@@ -176,11 +239,9 @@ const fn ripple_every() -> Duration {
 
 impl RateWander {
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
-        rate("low", self.low)?;
-        rate("high", self.high)?;
-        if self.low > self.high {
-            let problem = format!("{} exceeds `high` ({})", self.low, self.high);
-            return Err(ConfigError::new("low", problem));
+        between(self.low, self.high)?;
+        if let Some(turns) = &self.turns {
+            turns.validate().map_err(|e| e.within("turns"))?;
         }
         if !(0.0..=0.9).contains(&self.ripple) {
             let problem = format!("{} is not between 0 and 0.9", self.ripple);
@@ -200,16 +261,19 @@ impl RateWander {
             )
         };
         let (number, mut until) = slot(self.every);
-        let (low, high) = (self.low.bytes_per_second(), self.high.bytes_per_second());
         let unit = draws.unit(Purpose::RateWander, number * 2);
-        let mut rate = low as f64 + (high - low) as f64 * unit;
+        let mut rate = uniform(self.low, self.high, unit);
         if self.ripple > 0.0 {
             let (number, end) = slot(self.ripple_every);
             let unit = draws.unit(Purpose::RateWander, number * 2 + 1);
             rate *= 1.0 + self.ripple * (2.0 * unit - 1.0);
             until = until.min(end);
         }
-        ((rate as u64).max(1), until)
+        let Some(turns) = &self.turns else {
+            return ((rate as u64).max(1), until);
+        };
+        let (rate, over) = turns.piece(rate, draws, at);
+        (rate, until.min(over))
     }
 }
 
@@ -232,7 +296,8 @@ pub(crate) enum RateCurve {
 }
 
 impl RateCurve {
-    /// Bytes per second at `at`, and how long that holds; the end is after `at`.
+    /// Bytes per second at `at` (none between turns), and how long that holds; the end is after
+    /// `at`.
     pub(crate) fn piece(&self, at: Instant) -> (u64, Instant) {
         match self {
             Self::Steps { steps, before } => steps.piece(*before, at),
@@ -312,6 +377,7 @@ mod tests {
             every: Duration::from_secs(1),
             ripple: 0.0,
             ripple_every: ripple_every(),
+            turns: None,
         };
         let draws = Draws::new(1, 0, 0);
         let rates: Vec<u64> = (0..2000)
@@ -321,5 +387,33 @@ mod tests {
         let mean = rates.iter().sum::<u64>() / 2000;
         assert!(mean.abs_diff(21_875_000) < 500_000, "{mean}");
         assert_eq!(wander.piece(&draws, seconds(3)).1, seconds(4));
+    }
+
+    #[test]
+    fn turns_keep_the_mean_rate_and_send_at_the_lines() {
+        let mbit = |n: u64| Rate::from_bits_per_second(n * 1_000_000);
+        let wander = RateWander {
+            low: mbit(100),
+            high: mbit(100),
+            every: Duration::from_secs(1),
+            ripple: 0.0,
+            ripple_every: ripple_every(),
+            turns: Some(Turns {
+                every: Duration::from_millis(2),
+                low: mbit(200),
+                high: mbit(400),
+            }),
+        };
+        wander.validate().unwrap();
+        let draws = Draws::new(1, 0, 0);
+        let (mut at, mut bytes) = (Instant::ZERO, 0.0);
+        while at < seconds(10) {
+            let (rate, until) = wander.piece(&draws, at);
+            assert!(rate == 0 || (25_000_000..=50_000_000).contains(&rate));
+            assert!(until > at);
+            bytes += rate as f64 * until.saturating_since(at).as_secs_f64();
+            at = until;
+        }
+        assert!((bytes / 125e6 - 1.0).abs() < 1e-3, "{bytes}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    config::{ConfigError, probability},
+    config::{ConfigError, delay, probability},
     spans::{self, Spread, Timing},
 };
 use crate::text;
@@ -51,6 +51,14 @@ pub struct Gaps {
     /// Share of the packets lost meanwhile. Default 1.
     #[serde(default = "all")]
     pub probability: f64,
+    /// For so long after it nothing is lost but the receiver still decodes nothing: what leaves the
+    /// transmitter then arrives as if it had left at the end. Default zero.
+    #[serde(
+        default,
+        with = "text::duration",
+        skip_serializing_if = "Duration::is_zero"
+    )]
+    pub hold: Duration,
 }
 
 fn all() -> f64 {
@@ -61,6 +69,7 @@ impl Gaps {
     /// Whether every value is one a link can have.
     pub fn validate(&self) -> Result<(), ConfigError> {
         probability("probability", self.probability)?;
+        delay("hold", self.hold)?;
         spans::validate(self.interval, &self.duration)
     }
 }

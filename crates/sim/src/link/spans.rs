@@ -160,6 +160,8 @@ pub(crate) struct Spans {
     duration: Spread,
     draws: Draws,
     next: u64,
+    /// End of the stretch before this one.
+    last_end: Option<Instant>,
     start: Instant,
     end: Instant,
 }
@@ -173,6 +175,7 @@ impl Spans {
             duration,
             draws,
             next: 0,
+            last_end: None,
             start: Instant::ZERO,
             end: Instant::ZERO,
         };
@@ -182,6 +185,7 @@ impl Spans {
 
     fn advance(&mut self) {
         let unit = |what: u64| self.draws.unit(Purpose::Span, self.next * 2 + what);
+        self.last_end = (self.next > 0).then_some(self.end);
         self.start = match self.timing {
             Timing::Random => self.end + exponential(self.interval, unit(0)),
             Timing::Periodic => {
@@ -202,6 +206,11 @@ impl Spans {
             self.advance();
         }
         (Instant::FAR_FUTURE, Instant::FAR_FUTURE)
+    }
+
+    /// When the stretch before the one that [`Spans::from`] named last was over.
+    pub(crate) const fn last_end(&self) -> Option<Instant> {
+        self.last_end
     }
 
     /// The end of the stretch that covers `at`, if one does. `at` never goes back.

@@ -65,6 +65,8 @@ impl Wire {
         if lost {
             return Outcome::Dropped(DropCause::Loss);
         }
+        let held = self.gaps.iter().map(|gap| gap.holds(departure)).max();
+        let departure = held.unwrap_or(departure);
         let faults = &mut ticket.faults;
         let arrival = self.arrival(config, departure, index, faults.held, stats);
         if faults.corrupt {
@@ -131,6 +133,7 @@ impl Wire {
 struct GapProcess {
     spans: Spans,
     probability: f64,
+    hold: Duration,
     draws: Draws,
 }
 
@@ -142,6 +145,7 @@ impl GapProcess {
             Self {
                 spans: Spans::new(gaps.interval, gaps.timing, gaps.duration.clone(), draws),
                 probability: gaps.probability,
+                hold: gaps.hold,
                 draws,
             }
         };
@@ -151,6 +155,13 @@ impl GapProcess {
     fn loses(&mut self, departure: Instant, index: u64) -> bool {
         self.spans.covering(departure).is_some()
             && self.draws.chance(Purpose::GapLoss, index, self.probability)
+    }
+
+    /// When a packet counts as gone that left at `departure`, for which [`GapProcess::loses`] was
+    /// asked, and was not lost.
+    fn holds(&self, departure: Instant) -> Instant {
+        let held = self.spans.last_end().map(|end| end + self.hold);
+        held.map_or(departure, |held| departure.max(held))
     }
 }
 

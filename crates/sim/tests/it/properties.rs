@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tautline_sim::{
     AdaptiveCoding, Aqm, CodingState, Direction, DirectionConfig, Gaps, Grants, Handover, Jitter,
     LinkConfig, LossModel, Outage, OutageMode, Outcome, QueueSize, RateStep, RateSteps, RateWander,
-    Reordering, Silences, Spread, Stage, Timing, TraceSource,
+    Reordering, Silences, Spread, Stage, Timing, TraceSource, Turns,
 };
 use tautline_transport::{time::Instant, units::Rate};
 
@@ -117,6 +117,11 @@ fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
                 every: micros(3),
                 ripple: 0.5,
                 ripple_every: micros(4),
+                turns: seed.is_multiple_of(3).then(|| Turns {
+                    every: micros(5),
+                    low,
+                    high,
+                }),
             });
         }
         2 => {
@@ -165,6 +170,7 @@ fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
                     most: micros(2),
                 },
                 probability: 0.7,
+                hold: micros(6),
             }];
         }
         7 if config.rate.is_some() => {
@@ -316,6 +322,10 @@ proptest! {
         let mut forward =
             DirectionConfig { rate: Some(rate), queue, aqm, ..DirectionConfig::default() };
         vary(&mut forward, variation.0, variation.1);
+        for gaps in &mut forward.gaps {
+            // What a gap holds was sent in time, but comes all at once.
+            gaps.hold = Duration::ZERO;
+        }
         let mut pair = Pair::new(seed, forward, plan);
         let received = pair.run();
         for first in 0..received.len() {

@@ -6,7 +6,7 @@ use tautline_sim::{
     Direction, DirectionConfig, DropCause, Gaps, Grants, Handover, LinkConfig, LossModel, Outcome,
     Pattern, QueueSize, RateStep, RateSteps, Silences, Spread, Timing, TraceSource, links,
 };
-use tautline_transport::units::Rate;
+use tautline_transport::{time::Instant, units::Rate};
 
 use crate::nodes::{Pair, Received, at, ms, numbers, steady};
 
@@ -188,6 +188,7 @@ fn gaps_lose_what_leaves_meanwhile() {
             value: Duration::from_micros(9_500),
         },
         probability: 1.0,
+        hold: Duration::ZERO,
     };
     let config = DirectionConfig {
         gaps: vec![gaps],
@@ -198,6 +199,30 @@ fn gaps_lose_what_leaves_meanwhile() {
     let lost: Vec<u64> = (0..3000).filter(|n| !received.contains(n)).collect();
     assert_eq!(lost, (1000..1010).chain(2000..2010).collect::<Vec<u64>>());
     assert_eq!(pair.stats().dropped.loss, 20);
+}
+
+#[test]
+fn what_leaves_while_a_gap_holds_comes_at_its_end() {
+    let gaps = Gaps {
+        interval: ms(1000),
+        timing: Timing::Periodic,
+        duration: Spread::Fixed {
+            value: Duration::from_micros(9_500),
+        },
+        probability: 1.0,
+        hold: ms(5),
+    };
+    let config = DirectionConfig {
+        gaps: vec![gaps],
+        ..DirectionConfig::default()
+    };
+    let received = Pair::new(1, config, one_a_millisecond(3000)).run();
+    assert_eq!(received.len(), 2980);
+    let end = Instant::ZERO + Duration::from_micros(1_014_500);
+    let at = received.iter().map(|packet| packet.at);
+    assert_eq!(at.filter(|at| *at == end).count(), 5);
+    let early = |at: &Instant| *at > Instant::ZERO + ms(1000) && *at < end;
+    assert!(!received.iter().any(|packet| early(&packet.at)));
 }
 
 #[test]
