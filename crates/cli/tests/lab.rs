@@ -82,8 +82,12 @@ fn kills_leave_no_trace() {
     assert!(report.status.success(), "{}", told(&report));
     let page = fs::read_to_string(root.join("cut/report.html")).expect("a page");
     assert!(page.contains("A small plan"));
-    let show = lab(root, &["show", "cut", "7", "--audit"]);
+    let show = lab(root, &["show", "cut", "7", "--audit", "--pcap"]);
     assert!(show.status.success(), "{}", told(&show));
+    let capture = fs::read(root.join("cut/cell-7/packets.pcap")).expect("a capture");
+    assert!(capture.len() > 20_000 && capture.starts_with(&[0x4d, 0x3c, 0xb2, 0xa1]));
+    let keys = fs::read_to_string(root.join("cut/cell-7/keys.log")).expect("keys");
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
     assert!(
         fs::read_dir(root.join("cut/cell-7"))
             .expect("traces")
