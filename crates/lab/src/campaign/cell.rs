@@ -168,6 +168,12 @@ fn verdict(record: &Record) -> (&'static str, Option<String>) {
             {
                 return ("error", Some(format!("flow {}: {error}", flow.name)));
             }
+            let began = flow.start.since_origin() < record.end;
+            if flow.connected.is_none() && flow.receiver.finished.is_none() && began {
+                let seconds = record.end.as_secs_f64();
+                let reason = format!("flow {} had not connected after {seconds} s", flow.name);
+                return ("limit", Some(reason));
+            }
             continue;
         }
         return match &flow.error {

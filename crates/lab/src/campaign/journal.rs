@@ -2,8 +2,8 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File, OpenOptions},
-    io::{BufRead, BufReader, Seek, SeekFrom, Write},
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -32,6 +32,16 @@ pub(super) struct Manifest {
     metrics: Vec<String>,
 }
 
+/// The folder from the root, so that results can be read from anywhere.
+fn absolute(folder: &Path) -> PathBuf {
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
 const MANIFEST: &str = "manifest.json";
 
 impl Manifest {
@@ -42,7 +52,7 @@ impl Manifest {
             .map(|metric| format!("flow.{}", metric.name));
         Self {
             plan: plan.text.clone(),
-            folder: fs::canonicalize(plan.folder()).unwrap_or_else(|_| plan.folder().to_owned()),
+            folder: absolute(plan.folder()),
             files: plan.files.clone(),
             smoke: plan.options.smoke,
             draw: plan.options.draw,
@@ -133,6 +143,13 @@ impl Journal {
             .truncate(false)
             .open(path)
             .map_err(at(path))?;
+        // Two runs would write over each other. The lock goes with the process, however it ends.
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(CampaignError::Busy(path.to_owned())),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(at(path)(error)),
+        }
         let whole = whole_lines(&file).map_err(at(path))?;
         file.set_len(whole).map_err(at(path))?;
         file.seek(SeekFrom::End(0)).map_err(at(path))?;

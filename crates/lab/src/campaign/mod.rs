@@ -48,6 +48,9 @@ pub enum CampaignError {
     /// The folder holds something that must not be overwritten.
     #[error("{0}: holds results already; give --resume to go on with them, or another folder")]
     Occupied(PathBuf),
+    /// Somebody runs cells into this journal now.
+    #[error("{0}: another run is writing to it; wait for its end, or give another folder")]
+    Busy(PathBuf),
     /// The folder holds results of something else.
     #[error("{path}: {reason}; give another folder")]
     Other {

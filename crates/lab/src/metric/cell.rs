@@ -1,6 +1,6 @@
 //! Metrics of a whole cell: over the measured flows, and of the first link in their direction.
 
-use tautline_sim::{DirectionStats, PAYLOAD_SHARE};
+use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
 use super::{CellMetric, jain, quantile};
 use crate::{
@@ -50,9 +50,9 @@ pub const METRICS: &[CellMetric] = &[
         "goodput_mbps",
         "Mb/s",
         Some(true),
-        "application bytes received in order by the measured flows in the window x 8 / window",
+        "application bytes received in order by the measured flows in the window x 8 / window; the window ends with the last measured flow; empty when it ended before the window",
         "goodput (002 eq. 6.1)",
-        |r| Some(r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / 1e6)
+        |r| Some(goodput(r)? / 1e6)
     ),
     metric!(
         "total_goodput_mbps",
@@ -60,15 +60,15 @@ pub const METRICS: &[CellMetric] = &[
         Some(true),
         "like goodput_mbps, all flows",
         "",
-        |r| Some(total_goodput(r) / 1e6)
+        |r| Some(total_goodput(r)? / 1e6)
     ),
     metric!(
         "utilisation",
         "1",
         Some(true),
-        "goodput of all flows towards the measured ones' receivers / capacity of the first link in that direction (IP bytes)",
+        "goodput of all flows towards the measured ones' receivers / capacity of the first link in that direction and window (IP bytes, changes at set times counted, a trace with its mean); empty where the rate varies otherwise. Bytes that waited for a gap to be filled can put it above 1",
         "link utilisation (002 eq. 6.2)",
-        |r| Some(total_goodput(r) / capacity(r)?)
+        |r| Some(total_goodput(r)? / capacity(r)?)
     ),
     metric!(
         "share_of_r",
@@ -79,7 +79,7 @@ pub const METRICS: &[CellMetric] = &[
         |r| {
             let loss = bottleneck(r)?.1.loss;
             let rate = capacity(r)? * PAYLOAD_SHARE * (1.0 - loss);
-            Some(r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / rate)
+            Some(goodput(r)? / rate)
         }
     ),
     metric!(
@@ -97,9 +97,8 @@ pub const METRICS: &[CellMetric] = &[
         "goodput of the measured flows / goodput of all flows, in the window",
         "bandwidth share (002)",
         |r| {
-            let total = total_goodput(r);
-            (total > 0.0)
-                .then(|| r.measured().map(|flow| flow.goodput(r.window)).sum::<f64>() / total)
+            let (own, total) = (goodput(r)?, total_goodput(r)?);
+            (total > 0.0).then(|| own / total)
         }
     ),
     metric!(
@@ -145,17 +144,20 @@ pub const METRICS: &[CellMetric] = &[
         "queue_drops",
         "packets",
         Some(false),
-        "packets dropped by the first link's queue in the measured direction",
+        "packets dropped by the first link's queue in the measured direction: because it was full, or by its management",
         "",
-        |r| Some(bottleneck(r)?.0.dropped.queue as f64)
+        |r| bottleneck(r).map(|(stats, _)| (stats.dropped.queue + stats.dropped.aqm) as f64)
     ),
     metric!(
         "link_losses",
         "packets",
         None,
-        "packets that the first link's loss model took in the measured direction",
+        "packets that the first link lost in the measured direction otherwise: by its loss models, in outages, by scripted index, above its MTU",
         "",
-        |r| Some(bottleneck(r)?.0.dropped.loss as f64)
+        |r| {
+            let drops = &bottleneck(r)?.0.dropped;
+            Some((drops.total() - drops.queue - drops.aqm) as f64)
+        }
     ),
     metric!(
         "ce_marks",
@@ -352,12 +354,17 @@ struct Other<'a> {
     loss: f64,
 }
 
+/// Which way the measured flows cross the first link.
+fn direction(record: &Record) -> Option<Direction> {
+    record.measured().find_map(|flow| flow.direction)
+}
+
 fn bottleneck(record: &Record) -> Option<(&DirectionStats, Other<'_>)> {
     let link: &LinkRecord = record.links.first()?;
-    let direction = record.measured().next()?.direction;
+    let direction = direction(record)?;
     let config = match direction {
-        tautline_sim::Direction::Forward => &link.config.forward,
-        tautline_sim::Direction::Backward => &link.config.backward,
+        Direction::Forward => &link.config.forward,
+        Direction::Backward => &link.config.backward,
     };
     let other = Other {
         back: link.stats(direction.opposite()),
@@ -367,26 +374,43 @@ fn bottleneck(record: &Record) -> Option<(&DirectionStats, Other<'_>)> {
 }
 
 fn capacity(record: &Record) -> Option<f64> {
-    let direction = record.measured().next()?.direction;
-    record.links.first()?.capacity(direction)
+    let link = record.links.first()?;
+    link.capacity(direction(record)?, record.window)
 }
 
-fn total_goodput(record: &Record) -> f64 {
-    let direction = record.measured().next().map(|flow| flow.direction);
-    record
-        .flows
-        .iter()
-        .filter(|flow| Some(flow.direction) == direction)
-        .map(|flow| flow.goodput(record.window))
-        .sum()
+/// Flows that cross the first link as the measured ones do; all, where none does.
+fn beside(record: &Record) -> impl Iterator<Item = &FlowRecord> {
+    let direction = direction(record);
+    let mut flows = record.flows.iter();
+    std::iter::from_fn(move || flows.find(|flow| flow.direction == direction))
+}
+
+/// Rates have a meaning when some of the window was played.
+fn has_window(record: &Record) -> Option<()> {
+    (record.window.0 < record.window.1).then_some(())
+}
+
+/// Bits per second.
+fn goodput(record: &Record) -> Option<f64> {
+    has_window(record)?;
+    Some(
+        record
+            .measured()
+            .map(|flow| flow.goodput(record.window))
+            .sum(),
+    )
+}
+
+fn total_goodput(record: &Record) -> Option<f64> {
+    has_window(record)?;
+    Some(beside(record).map(|flow| flow.goodput(record.window)).sum())
 }
 
 fn bulk_rates(record: &Record) -> Vec<f64> {
-    let direction = record.measured().next().map(|flow| flow.direction);
-    record
-        .flows
-        .iter()
-        .filter(|flow| Some(flow.direction) == direction)
+    if has_window(record).is_none() {
+        return Vec::new();
+    }
+    beside(record)
         .filter(|flow| {
             let finished = flow.receiver.finished.map(|at| at.since_origin());
             finished.is_none_or(|at| at > record.window.0)

@@ -38,7 +38,7 @@ use crate::{
     quantity::Span,
     scene::{DEFAULT_SAMPLE, Flow, Network, Scene},
     stack::{StackOptions, Stacks},
-    workload::Workload,
+    workload::{Workload, file},
 };
 
 /// The largest plan file that is read.
@@ -164,12 +164,10 @@ impl Plan {
             file: Some(file.to_owned()),
             ..PlanError::new("", problem)
         };
-        let size = std::fs::metadata(file).map_err(|e| fail(format!("cannot be read: {e}")))?;
-        if size.len() > MAX_PLAN_BYTES {
-            return Err(fail(format!("is larger than {MAX_PLAN_BYTES} bytes")));
-        }
+        let content =
+            file::read(file, MAX_PLAN_BYTES).map_err(|reason| fail(format!("it {reason}")))?;
         let text =
-            std::fs::read_to_string(file).map_err(|e| fail(format!("cannot be read: {e}")))?;
+            String::from_utf8(content).map_err(|_| fail("it is not text in UTF-8".to_owned()))?;
         let folder = file.parent().unwrap_or(Path::new("."));
         Self::parse(&text, folder, options, stacks).map_err(|error| PlanError {
             file: Some(file.to_owned()),

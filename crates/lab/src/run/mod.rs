@@ -327,9 +327,12 @@ impl Stage {
                 error: outcome(End::Client).error.or(outcome(End::Server).error),
                 sender_wire: self.wire(player, player.receiver.other()),
                 receiver_wire: self.wire(player, player.receiver),
-                direction: match player.receiver {
-                    End::Client => Direction::Backward,
-                    End::Server => Direction::Forward,
+                direction: {
+                    let up = scene.network.crossing(&flow.client, &flow.server);
+                    up.map(|up| match player.receiver {
+                        End::Client => up.opposite(),
+                        End::Server => up,
+                    })
                 },
                 history: player.history.clone(),
                 window: (Duration::ZERO, Duration::ZERO),
@@ -342,6 +345,7 @@ impl Stage {
             .map(|(link, wire)| LinkRecord {
                 name: wire.name.clone(),
                 config: wire.config.clone(),
+                changes: wire.changes.clone(),
                 forward: self.world.link_stats(*link, Direction::Forward),
                 backward: self.world.link_stats(*link, Direction::Backward),
             })
@@ -361,7 +365,9 @@ impl Stage {
             .reduce(|last, one| Some(last?.max(one?)))
             .flatten()
             .map_or(end, |last| last.min(end));
-        let window = scene.window_or(over.since_origin());
+        // Nor over a time in which nothing was played any more.
+        let (from, to) = scene.window_or(over.since_origin());
+        let window = (from, to.min(over.since_origin()));
         for flow in &mut flows {
             flow.window = window;
         }

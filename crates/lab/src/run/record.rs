@@ -47,8 +47,8 @@ pub struct FlowRecord {
     pub sender_wire: Option<WireStats>,
     /// The receiving end's transport at the end.
     pub receiver_wire: Option<WireStats>,
-    /// Which way along the links most of its bytes go.
-    pub direction: Direction,
+    /// Which way most of its bytes cross the first link; `None` if they do not.
+    pub direction: Option<Direction>,
     /// Samples from its start on.
     pub history: Vec<Sample>,
     /// Between which times its rate is averaged: the run's.
@@ -93,6 +93,8 @@ pub struct LinkRecord {
     pub name: String,
     /// What it did at the beginning.
     pub config: LinkConfig,
+    /// What it did later.
+    pub changes: Vec<(Duration, LinkConfig)>,
     /// Counters from the first place to the second.
     pub forward: DirectionStats,
     /// Counters the other way.
@@ -108,14 +110,40 @@ impl LinkRecord {
         }
     }
 
-    /// Capacity of one direction in bits per second, IP bytes counted.
-    pub fn capacity(&self, direction: Direction) -> Option<f64> {
-        let config = match direction {
-            Direction::Forward => &self.config.forward,
-            Direction::Backward => &self.config.backward,
-        };
-        config.rate.map(|rate| rate.bits_per_second() as f64)
+    /// Capacity of one direction between two times, in bits per second, IP bytes counted: the mean
+    /// over time of constant rates, as changed on the way. `None` where the rate varies by itself
+    /// other than by a trace, whose mean it is, or has no bound.
+    pub fn capacity(&self, direction: Direction, (from, to): (Duration, Duration)) -> Option<f64> {
+        let mut sum = 0.0;
+        let mut since = from;
+        let mut config = &self.config;
+        for (at, later) in &self.changes {
+            let until = (*at).clamp(since, to);
+            sum += constant(config, direction)? * (until - since).as_secs_f64();
+            since = until;
+            config = later;
+        }
+        let rest = to.saturating_sub(since).as_secs_f64();
+        let whole = to.saturating_sub(from).as_secs_f64();
+        let last = constant(config, direction)?;
+        if whole > 0.0 {
+            Some((sum + last * rest) / whole)
+        } else {
+            Some(last)
+        }
     }
+}
+
+/// The rate in bits per second, where it is one number.
+fn constant(config: &LinkConfig, direction: Direction) -> Option<f64> {
+    let config = match direction {
+        Direction::Forward => &config.forward,
+        Direction::Backward => &config.backward,
+    };
+    let varies =
+        config.rate_steps.is_some() || config.rate_wander.is_some() || config.coding.is_some();
+    let rate = config.mean_rate().filter(|_| !varies)?;
+    Some(rate.bits_per_second() as f64)
 }
 
 /// What came of a run.

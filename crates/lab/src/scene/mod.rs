@@ -55,6 +55,8 @@ impl SceneError {
     }
 }
 
+/// What fits into about a gigabyte.
+const MAX_SAMPLES: u128 = 5_000_000;
 /// No experiment has more.
 const MAX_FLOWS: u64 = 10_000;
 const MAX_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -99,6 +101,14 @@ impl Scene {
                 "flow",
                 format!("{hosts} flows; at most {MAX_FLOWS}"),
             ));
+        }
+        let samples = (self.limit.as_nanos() / self.sample.as_nanos().max(1)) * u128::from(hosts);
+        if samples > MAX_SAMPLES {
+            let problem = format!(
+                "{samples} samples of all flows; at most {MAX_SAMPLES}: sample more seldom, or \
+                 end sooner"
+            );
+            return Err(SceneError::new("run.sample", problem));
         }
         if !self.flows.iter().any(Flow::is_measured) {
             return Err(SceneError::new("flow", "none is measured"));

@@ -5,10 +5,14 @@
 //! fields of one direction (`up` is from the first place to the second). `loss` and `corruption`
 //! may be a share instead of a model.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    path::Path,
+    time::Duration,
+};
 
 use serde::Deserialize;
-use tautline_sim::{DirectionConfig, LinkConfig, links, parse_duration};
+use tautline_sim::{Direction, DirectionConfig, LinkConfig, links, parse_duration};
 use toml::{Table, Value};
 
 use crate::{quantity::Share, workload::file::FileRecord};
@@ -120,6 +124,41 @@ impl Network {
             wires.push(wire);
         }
         Ok(Self { wires })
+    }
+
+    /// Which way packets from one place to another cross the first link, if they do: by the
+    /// way with the fewest links, the first of several.
+    pub fn crossing(&self, from: &str, to: &str) -> Option<Direction> {
+        // How each place was reached: over which link, and which way.
+        let mut reached: BTreeMap<&str, Option<(usize, Direction)>> = BTreeMap::new();
+        reached.insert(from, None);
+        let mut next = VecDeque::from([from]);
+        while let Some(place) = next.pop_front() {
+            for (index, wire) in self.wires.iter().enumerate() {
+                let [a, b] = &wire.between;
+                let (other, direction) = match place {
+                    _ if place == a => (b.as_str(), Direction::Forward),
+                    _ if place == b => (a.as_str(), Direction::Backward),
+                    _ => continue,
+                };
+                if !reached.contains_key(other) {
+                    reached.insert(other, Some((index, direction)));
+                    next.push_back(other);
+                }
+            }
+        }
+        let mut place = to;
+        while let Some((index, direction)) = reached.get(place).copied().flatten() {
+            if index == 0 {
+                return Some(direction);
+            }
+            let [a, b] = &self.wires.get(index)?.between;
+            place = match direction {
+                Direction::Forward => a,
+                Direction::Backward => b,
+            };
+        }
+        None
     }
 
     /// All places, each once, in alphabetical order.
@@ -368,6 +407,21 @@ mod tests {
         )
         .unwrap();
         assert_eq!(network.places().collect::<Vec<_>>(), ["cdn", "home", "pop"]);
+    }
+
+    #[test]
+    fn the_way_over_the_first_link_is_known() {
+        let network = read(
+            "[[links]]\nname = 'a'\nbetween = ['home', 'pop']\n\
+             [[links]]\nname = 'b'\nbetween = ['pop', 'cdn']\n\
+             [[links]]\nname = 'c'\nbetween = ['cdn', 'far']",
+        )
+        .unwrap();
+        assert_eq!(network.crossing("home", "far"), Some(Direction::Forward));
+        assert_eq!(network.crossing("cdn", "home"), Some(Direction::Backward));
+        for (from, to) in [("pop", "far"), ("home", "home"), ("far", "nowhere")] {
+            assert_eq!(network.crossing(from, to), None, "{from} {to}");
+        }
     }
 
     #[test]

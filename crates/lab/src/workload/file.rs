@@ -177,7 +177,7 @@ impl<T: Parse> PlanFile<T> {
 }
 
 /// The content of a regular file of at most `max_bytes`.
-fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
+pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let describe = |error: std::io::Error| format!("cannot be read: {error}");
     // Asked before it is opened: opening a pipe would wait for its other end.
     if !path.metadata().map_err(describe)?.is_file() {

@@ -38,6 +38,8 @@ pub(crate) struct DirectionState {
     mark_above: Option<Limit>,
     rules: Vec<(RuleId, Box<dyn Rule>)>,
     up: bool,
+    /// Whether the configuration is not the one it began with.
+    reconfigured: bool,
     next_index: u64,
     stats: DirectionStats,
     /// Packets of a managed queue whose fate is decided, for the world to fetch.
@@ -169,6 +171,7 @@ impl DirectionState {
             config,
             rules: Vec::new(),
             up: true,
+            reconfigured: false,
             next_index: 0,
             stats: DirectionStats::default(),
             settled: VecDeque::new(),
@@ -188,6 +191,7 @@ impl DirectionState {
         config: DirectionConfig,
         round_trip: Duration,
     ) {
+        self.reconfigured |= config != self.config;
         let limit = Limit::new(config.queue, config.mean_rate(), round_trip);
         self.mark_above = config
             .ecn_threshold
@@ -248,6 +252,10 @@ impl DirectionState {
             }
         }
         self.settle(now, victims);
+    }
+
+    pub(crate) fn was_reconfigured(&self) -> bool {
+        self.reconfigured
     }
 
     pub(crate) fn set_up(&mut self, up: bool) {

@@ -285,6 +285,14 @@ impl World {
         }
     }
 
+    /// Whether the configuration of either direction was ever changed. Unknown links never were.
+    pub fn was_reconfigured(&self, link: LinkId) -> bool {
+        self.topology.links.get(link.0).is_some_and(|found| {
+            let mut directions = found.directions.iter();
+            directions.any(DirectionState::was_reconfigured)
+        })
+    }
+
     /// The links, in the order of `connect`.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
         (0..self.topology.links.len()).map(LinkId)
