@@ -455,6 +455,7 @@ mod tests {
                 direction: Direction::Forward,
                 config: &config,
                 round_trip: Duration::from_millis(25),
+                changed: false,
                 found: &mut found,
             };
             check.records(&records);
@@ -475,6 +476,7 @@ mod tests {
             direction: Direction::Forward,
             config: &config,
             round_trip: Duration::from_millis(25),
+            changed: false,
             found: &mut found,
         }
         .records(&gap);
