@@ -109,3 +109,33 @@ pub trait Half: Any + Send {
         outcome.finished.is_some() || outcome.error.is_some()
     }
 }
+
+/// A session that is not there (yet, or any more), for stacks to hand to a [`Half`] at that time.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody(pub Instant);
+
+impl Session for Nobody {
+    fn now(&self) -> Instant {
+        self.0
+    }
+    fn open(&mut self, _way: Way) -> Option<StreamKey> {
+        None
+    }
+    fn write(&mut self, _stream: StreamKey, _data: &mut Bytes) -> usize {
+        0
+    }
+    fn finish(&mut self, _stream: StreamKey) {}
+    fn reset(&mut self, _stream: StreamKey) {}
+    fn read(&mut self, _stream: StreamKey) -> Read {
+        Read::Gone
+    }
+    fn stop(&mut self, _stream: StreamKey) {}
+    fn prioritise(&mut self, _stream: StreamKey, _urgency: u8, _incremental: bool) {}
+    fn send_datagram(&mut self, _data: Bytes) -> bool {
+        false
+    }
+    fn receive_datagram(&mut self) -> Option<Bytes> {
+        None
+    }
+    fn close(&mut self) {}
+}

@@ -13,7 +13,7 @@ macro_rules! stack {
 
         use bytes::{Buf, Bytes, BytesMut};
         use tautline_lab::{
-            session::{Half, Happening, Read, Session, StreamKey, Way},
+            session::{Half, Happening, Nobody, Read, Session, StreamKey, Way},
             stack::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats},
         };
         use tautline_sim::{Datagram, Node, tls};
@@ -32,7 +32,7 @@ macro_rules! stack {
 
         use crate::{
             options::{ACK_EVERY, Settings},
-            parts::{self, CID_BYTES, DEFAULT_MTU, FIRST_CID_BYTES, Nobody, clock, instant},
+            parts::{self, CID_BYTES, DEFAULT_MTU, FIRST_CID_BYTES, clock, instant},
         };
 
         #[doc = concat!($name, "-proto.")]

@@ -1,14 +1,12 @@
 //! What nodes of either peer are made of and that names neither.
 //!
-//! Owns: the clock between virtual and std time, a session that is not there, predictable tokens.
+//! Owns: the clock between virtual and std time, predictable tokens.
 
 use std::{
     sync::OnceLock,
     time::{Duration, Instant as Clock},
 };
 
-use bytes::Bytes;
-use tautline_lab::session::{Read, Session, StreamKey, Way};
 use tautline_transport::{rng::Rng, time::Instant};
 
 /// Datagrams that leave in one go, as the peers' socket layers have it.
@@ -49,33 +47,4 @@ pub(crate) fn tag(key: &[u8; 32], data: &[u8], out: &mut [u8]) {
         }
     }
     Rng::from_seed(seed).fill(out);
-}
-
-/// A session that is not there (yet, or any more).
-pub(crate) struct Nobody(pub(crate) Instant);
-
-impl Session for Nobody {
-    fn now(&self) -> Instant {
-        self.0
-    }
-    fn open(&mut self, _way: Way) -> Option<StreamKey> {
-        None
-    }
-    fn write(&mut self, _stream: StreamKey, _data: &mut Bytes) -> usize {
-        0
-    }
-    fn finish(&mut self, _stream: StreamKey) {}
-    fn reset(&mut self, _stream: StreamKey) {}
-    fn read(&mut self, _stream: StreamKey) -> Read {
-        Read::Gone
-    }
-    fn stop(&mut self, _stream: StreamKey) {}
-    fn prioritise(&mut self, _stream: StreamKey, _urgency: u8, _incremental: bool) {}
-    fn send_datagram(&mut self, _data: Bytes) -> bool {
-        false
-    }
-    fn receive_datagram(&mut self) -> Option<Bytes> {
-        None
-    }
-    fn close(&mut self) {}
 }

@@ -191,3 +191,90 @@ fn a_file_that_changed_is_another_plan() {
     let again = run(&read(), &Stacks::default(), &settings, &stop, |_| {});
     assert!(again.unwrap_err().to_string().contains("files"));
 }
+
+/// Two runs in one folder would write over each other.
+#[test]
+fn a_folder_that_is_written_to_is_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    go(&plan, root.path(), 1, 1);
+    let held = Journal::open(&root.path().join("journal.jsonl")).unwrap();
+    let settings = Settings {
+        folder: root.path().to_owned(),
+        jobs: 1,
+        resume: true,
+    };
+    let stop = AtomicBool::new(false);
+    let refused = run(&plan, &Stacks::default(), &settings, &stop, |_| {});
+    assert!(matches!(refused, Err(CampaignError::Busy(_))));
+    drop(held);
+    assert!(matches!(
+        go(&plan, root.path(), 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+}
+
+/// An endless flow that never connected has not done what it should.
+#[test]
+fn a_dead_endless_flow_is_not_ok() {
+    let text = PLAN
+        .replace(
+            "kind = \"objects\", count = 3, bytes = \"20 kB\"",
+            "kind = \"bulk\"",
+        )
+        .replace("values = [0, \"1 %\"]", "values = [\"100 %\"]")
+        .replace("limit = \"20 s\"", "limit = \"2 s\"");
+    let plan = plan(&text);
+    let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());
+    assert_eq!(entry.status, "limit");
+    assert!(entry.reason.unwrap().contains("had not connected"));
+}
+
+fn record_of(text: &str) -> crate::run::Record {
+    let plan = plan(text);
+    let cell = plan.cell(0).unwrap();
+    let scene = plan.scene(&cell, &Stacks::default()).unwrap();
+    let watch = crate::stack::Watch::default();
+    let mut stage = crate::run::Stage::build(&scene, &Stacks::default(), cell.seed, watch).unwrap();
+    stage.audit(1_000_000);
+    stage.play(&scene)
+}
+
+fn value(record: &crate::run::Record, name: &str) -> Option<f64> {
+    let metric = crate::metric::METRICS.iter().find(|m| m.name == name);
+    (metric.unwrap().compute)(record)
+}
+
+/// Rates know what was played, which way the link was crossed, and what it changed to; an audit
+/// does not blame a link for a change.
+#[test]
+fn rates_are_of_what_was_played() {
+    let played = PLAN.replace("seeds = 2", "seeds = 2\nwindow = [\"10 s\", \"20 s\"]");
+    let record = record_of(&played);
+    for name in ["goodput_mbps", "utilisation", "share_of_r", "share", "jain"] {
+        assert_eq!(value(&record, name), None, "{name}");
+    }
+    let network = |between: &str, rate: &str| {
+        let network = format!(
+            "[[network.links]]\nname = \"a\"\nbetween = {between}\nlink = \"wifi\"\n{rate}"
+        );
+        PLAN.replace("[network]\nlink = \"wifi\"", &network)
+            .replace("path = \"network.loss\"", "path = \"flow.other.start\"")
+            .replace("values = [0, \"1 %\"]", "values = [\"0 s\", \"1 s\"]")
+    };
+    let straight = record_of(&network("[\"near\", \"far\"]", ""));
+    let turned = record_of(&network("[\"far\", \"near\"]", ""));
+    let used = value(&straight, "utilisation").unwrap();
+    assert!(used > 0.0 && used <= 1.0, "{used}");
+    let other = value(&turned, "utilisation").unwrap();
+    assert!((used / other - 1.0).abs() < 0.1, "{used} {other}");
+    let halved = "changes = [{ at = \"60 ms\", rate = \"10 Mb/s\" }]";
+    let changed = record_of(&network("[\"near\", \"far\"]", halved));
+    assert_eq!(changed.violations, [""; 0]);
+    let (from, to) = changed.window;
+    let capacity = changed.links[0].capacity(tautline_sim::Direction::Backward, (from, to));
+    let early = 0.06 / (to - from).as_secs_f64();
+    let expected = 20e6 * early + 10e6 * (1.0 - early);
+    assert!((capacity.unwrap() / expected - 1.0).abs() < 1e-9, "{to:?}");
+    assert!(early < 1.0, "the change came too late to matter: {to:?}");
+}

@@ -24,7 +24,7 @@ use tautline_transport::{
 };
 
 use super::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats};
-use crate::session::{Half, Happening, Read, Session, StreamKey, Way};
+use crate::session::{Half, Happening, Nobody, Read, Session, StreamKey, Way};
 
 /// The transport of this project.
 #[derive(Clone, Debug, Default)]
@@ -415,33 +415,4 @@ impl Session for Ours<'_> {
     fn close(&mut self) {
         self.connection.close(self.now, 0, Bytes::new());
     }
-}
-
-/// A session that is not there (yet, or any more).
-pub(crate) struct Nobody(pub(crate) Instant);
-
-impl Session for Nobody {
-    fn now(&self) -> Instant {
-        self.0
-    }
-    fn open(&mut self, _way: Way) -> Option<StreamKey> {
-        None
-    }
-    fn write(&mut self, _stream: StreamKey, _data: &mut Bytes) -> usize {
-        0
-    }
-    fn finish(&mut self, _stream: StreamKey) {}
-    fn reset(&mut self, _stream: StreamKey) {}
-    fn read(&mut self, _stream: StreamKey) -> Read {
-        Read::Gone
-    }
-    fn stop(&mut self, _stream: StreamKey) {}
-    fn prioritise(&mut self, _stream: StreamKey, _urgency: u8, _incremental: bool) {}
-    fn send_datagram(&mut self, _data: Bytes) -> bool {
-        false
-    }
-    fn receive_datagram(&mut self) -> Option<Bytes> {
-        None
-    }
-    fn close(&mut self) {}
 }
