@@ -82,7 +82,8 @@ fn every_workload_ends_on_every_stack_and_no_packet_comes_from_nowhere() {
                 let cell = plan.cell(0).expect("a cell");
                 let stacks = stacks();
                 let scene = plan.scene(&cell, &stacks).expect("a scene");
-                let mut stage = Stage::build(&scene, &stacks, cell.seed, Watch::default()).expect("a stage");
+                let mut stage =
+                    Stage::build(&scene, &stacks, cell.seed, Watch::default()).expect("a stage");
                 stage.audit(1_000_000);
                 let record = stage.play(&scene);
                 let what = format!("{workload} over {link:?} on {solution:?}");
