@@ -30,6 +30,13 @@ impl Connection {
         if !path.may_probe_mtu() || path.unnamed_until.is_some() {
             return None;
         }
+        // The first window belongs to the application: the last packet of a short answer that
+        // finds a probe in its place leaves a round trip later.
+        if path.recovery.in_first_flight()
+            && (self.streams.has_data() || self.datagrams.has_frames())
+        {
+            return None;
+        }
         let size = path.mtu.probe_size(now)?;
         if !path.recovery.can_send(u64::from(size)) {
             return None;

@@ -22,19 +22,35 @@ impl Recovery {
         self.off_path_in_flight.saturating_add(bytes) <= self.initial_window()
     }
 
+    /// Whether less than an initial window was delivered on this network path and nothing lost:
+    /// all that is known of it is how long it is.
+    pub fn in_first_flight(&self) -> bool {
+        self.rate.lost() == 0 && self.rate.delivered() < self.initial_window()
+    }
+
     /// When the pacer lets `bytes` leave; `None` means now.
+    ///
+    /// The initial window is what may leave at once without knowing anything (RFC 9002 s7.7).
+    /// Spreading it over a round trip, at a rate that nobody measured, would cost a short answer
+    /// on a long path a third of a round trip and gain nothing: pacing begins with what is known.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        if !self.paces() {
+        if !self.paces() || self.opens_with(bytes) {
             return None;
         }
         let rate = self.pacing_rate();
         self.pacer.next_send_time(now, bytes, rate)
     }
 
+    /// Whether `bytes` more belong to the burst of the first flight.
+    fn opens_with(&self, bytes: u64) -> bool {
+        self.in_first_flight()
+            && self.bytes_in_flight.saturating_add(bytes) <= self.initial_window()
+    }
+
     /// Bytes that should leave in one batch.
     pub fn send_quantum(&self, _now: Instant) -> u64 {
         let mtu = u64::from(self.mtu);
-        if !self.paces() {
+        if !self.paces() || self.opens_with(mtu) {
             return self.initial_window().max(mtu);
         }
         self.pacer
