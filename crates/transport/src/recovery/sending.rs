@@ -10,6 +10,11 @@ use crate::{
     units::{Ecn, Rate},
 };
 
+/// The initial window may leave at once without knowing anything (RFC 9002 s7.7). Spread over a
+/// round trip, at a rate that nobody measured, it would cost a short answer on a long path a third
+/// of a round trip. At this rate it takes some 25 ms, and a slow path still sees no burst.
+const FIRST_FLIGHT: Rate = Rate::from_bits_per_second(4_000_000);
+
 impl Recovery {
     /// Whether the window has room for `bytes` more.
     pub fn can_send(&self, bytes: u64) -> bool {
@@ -29,28 +34,18 @@ impl Recovery {
     }
 
     /// When the pacer lets `bytes` leave; `None` means now.
-    ///
-    /// The initial window is what may leave at once without knowing anything (RFC 9002 s7.7).
-    /// Spreading it over a round trip, at a rate that nobody measured, would cost a short answer
-    /// on a long path a third of a round trip and gain nothing: pacing begins with what is known.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
-        if !self.paces() || self.opens_with(bytes) {
+        if !self.paces() {
             return None;
         }
         let rate = self.pacing_rate();
         self.pacer.next_send_time(now, bytes, rate)
     }
 
-    /// Whether `bytes` more belong to the burst of the first flight.
-    fn opens_with(&self, bytes: u64) -> bool {
-        self.in_first_flight()
-            && self.bytes_in_flight.saturating_add(bytes) <= self.initial_window()
-    }
-
     /// Bytes that should leave in one batch.
     pub fn send_quantum(&self, _now: Instant) -> u64 {
         let mtu = u64::from(self.mtu);
-        if !self.paces() || self.opens_with(mtu) {
+        if !self.paces() {
             return self.initial_window().max(mtu);
         }
         self.pacer
@@ -68,9 +63,15 @@ impl Recovery {
     }
 
     pub(super) fn pacing_rate(&self) -> Rate {
-        self.controller
+        let rate = self
+            .controller
             .pacing_rate()
-            .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start))
+            .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start));
+        if self.in_first_flight() && self.bytes_in_flight <= self.initial_window() {
+            rate.max(FIRST_FLIGHT)
+        } else {
+            rate
+        }
     }
 
     /// The mark for the next packet. RFC 9000 s13.4.

@@ -76,7 +76,7 @@ impl Bbr {
     }
 
     pub(super) fn set_window(&mut self, sample: &Sample) {
-        let wanted = self.bdp(self.state.cwnd_gain(&self.params));
+        let wanted = self.bdp(self.cwnd_gain());
         let max_inflight = self.quantization_budget(wanted.saturating_add(self.aggregation.extra));
         let grown = self.window.saturating_add(sample.newly_acked);
         if self.full_pipe.reached {

@@ -175,6 +175,7 @@ impl Bbr {
             .on_ack(sample, self.bw, self.window, self.rounds.count, keep);
         self.full_pipe
             .on_ack(sample, self.rounds.started, &self.params);
+        self.look_for_others();
         self.check_brief_probe();
         self.check_startup_done(sample);
         self.check_drain_done(sample);

@@ -24,6 +24,17 @@ use super::{
     state::State,
 };
 
+/// Pacing in Startup under `wide-start`. 4 ln 2 doubles the rate every round trip; a little more
+/// keeps that pace while round trips grow.
+const WIDE_START_PACING: f64 = 3.4;
+/// The window's gain in Startup beside others. The model counts with the smallest RTT, so it is to
+/// cover a queue of one such RTT on top of the doubling.
+const WIDE_START_WINDOW: f64 = 4.0;
+/// The window's gain for what may be a mouse, as in `bbr1`...
+const MOUSE_WINDOW: f64 = 2.885;
+/// ...which it may be until so many bytes were delivered.
+const MOUSE_BYTES: u64 = 1_000_000;
+
 /// The deviations of `bbr3-taut` from `bbr3`, each by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,6 +56,8 @@ pub struct TautRules {
     pub pace_for_loss: bool,
     /// While sharing, the window grows slowly where the queue is all but full.
     pub gentle_top: bool,
+    /// Startup keeps doubling where somebody else's queue makes round trips longer.
+    pub wide_start: bool,
 }
 
 impl TautRules {
@@ -58,6 +71,7 @@ impl TautRules {
         brief_probe: true,
         pace_for_loss: true,
         gentle_top: true,
+        wide_start: true,
     };
 
     /// No rule: `bbr3` under another name.
@@ -70,10 +84,11 @@ impl TautRules {
         brief_probe: false,
         pace_for_loss: false,
         gentle_top: false,
+        wide_start: false,
     };
 
     /// The names that [`Self::set`] knows.
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 9] = [
         "excess-loss",
         "confirm-min-rtt",
         "share",
@@ -82,6 +97,7 @@ impl TautRules {
         "brief-probe",
         "pace-for-loss",
         "gentle-top",
+        "wide-start",
     ];
 
     /// Switches one rule by its name; returns whether there is such a rule.
@@ -95,6 +111,7 @@ impl TautRules {
             "brief-probe" => &mut self.brief_probe,
             "pace-for-loss" => &mut self.pace_for_loss,
             "gentle-top" => &mut self.gentle_top,
+            "wide-start" => &mut self.wide_start,
             _ => return false,
         };
         *rule = on;
@@ -150,6 +167,9 @@ impl Params {
         if rules.brief_probe {
             params.probe_up_cwnd_gain = 1.25;
         }
+        if rules.wide_start {
+            params.startup_pacing_gain = WIDE_START_PACING;
+        }
         params
     }
 }
@@ -177,6 +197,17 @@ impl Bbr {
         self.ledger.count(acked, 0.0, high, learn);
     }
 
+    /// Looks for a queue that was there before us. After the growth of the last round is known.
+    pub(super) fn look_for_others(&mut self) {
+        let grew = self.rounds.started && self.full_pipe.count == 0;
+        if let Some(min) = self.min_rtt.value
+            && self.state == State::Startup
+            && grew
+        {
+            self.queue.note_before_us(min);
+        }
+    }
+
     /// Ends a search for bandwidth that only made a queue.
     pub(super) fn check_brief_probe(&mut self) {
         if !self.params.rules.brief_probe || !self.rounds.started || self.full_pipe.count == 0 {
@@ -193,6 +224,18 @@ impl Bbr {
         if self.queue.was_long(min, part) {
             self.full_pipe.now = true;
             self.full_pipe.reached = true;
+        }
+    }
+
+    /// The window's gain; in Startup more, for a mouse, and where there was a queue before us.
+    pub(super) fn cwnd_gain(&self) -> f64 {
+        let wide = self.params.rules.wide_start && self.state == State::Startup;
+        if wide && self.queue.was_before_us() {
+            WIDE_START_WINDOW
+        } else if wide && self.delivered < MOUSE_BYTES {
+            MOUSE_WINDOW
+        } else {
+            self.state.cwnd_gain(&self.params)
         }
     }
 

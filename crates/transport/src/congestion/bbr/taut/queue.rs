@@ -34,6 +34,7 @@ pub(in super::super) struct QueueView {
     high_before: Duration,
     high_since: Instant,
     high_rounds: u32,
+    before_us: bool,
 }
 
 impl QueueView {
@@ -46,6 +47,7 @@ impl QueueView {
             high_before: Duration::ZERO,
             high_since: now,
             high_rounds: 0,
+            before_us: false,
         }
     }
 
@@ -100,6 +102,17 @@ impl QueueView {
     pub(in super::super) fn was_long(&self, min: Duration, part: u32) -> bool {
         let least = min.saturating_add((min / part.max(1)).max(GRAIN));
         self.rounds > 0 && self.lows.first().is_some_and(|low| *low >= least)
+    }
+
+    /// Remembers a queue that all of the last round met, as that of others. To be told after a round
+    /// in which we have grown: its packets left before we could fill the pipe.
+    pub(in super::super) fn note_before_us(&mut self, min: Duration) {
+        self.before_us |= self.was_long(min, NO_QUEUE);
+    }
+
+    /// Whether the queue was there before we filled it.
+    pub(in super::super) const fn was_before_us(&self) -> bool {
+        self.before_us
     }
 
     /// Whether each of the last six rounds met a queue.

@@ -128,7 +128,9 @@ fn random_loss_is_survived() {
         assert!(share > 0.94 * (1.0 - loss), "{loss}: {share}");
         // As bbr3 judges losses little is left of it.
         if loss >= 0.02 {
-            let draft = utilisation(with(without("excess-loss"), path()));
+            let mut rules = without("excess-loss");
+            rules.wide_start = false;
+            let draft = utilisation(with(rules, path()));
             assert!(draft < 0.6 * share, "{loss}: {draft}");
         }
     }
@@ -291,4 +293,50 @@ fn the_end_of_startup_bounds_nothing_on_a_lossy_path() {
     let bandwidth = run.controller.max_bw.get();
     assert!(bandwidth > mbps(17.0), "{bandwidth}");
     assert_eq!(run.controller.inflight_shortterm, UNBOUNDED);
+}
+
+#[test]
+fn alone_there_is_no_queue_of_others() {
+    for (mbit, delay, bdps, loss) in [
+        (20.0, 300, 1.0, 0.0),
+        (20.0, 50, 0.25, 0.01),
+        (100.0, 5, 4.0, 0.0),
+        (2.0, 100, 2.0, 0.02),
+    ] {
+        let mut run = taut(Path::new(mbit, delay, bdps).with_loss(loss));
+        let end = Instant::ZERO + secs(30);
+        assert!(run.run_until(end, |run| run.controller.state != State::Startup));
+        let bbr = &run.controller;
+        assert!(!bbr.queue.was_before_us(), "{mbit} Mb/s, {delay} ms");
+        assert_eq!(bbr.cwnd_gain(), bbr.state.cwnd_gain(&bbr.params));
+    }
+}
+
+#[test]
+fn startup_is_wide_where_a_round_that_grew_met_a_queue_throughout() {
+    let round = |queue: &mut QueueView, now: u64, rtts: [u64; 3]| {
+        for (place, rtt) in rtts.into_iter().enumerate() {
+            queue.on_ack(Instant::ZERO + ms(now), Some(ms(rtt)), place == 0);
+        }
+    };
+    let mut bbr = Bbr::new(Params::taut(TautRules::ALL), context());
+    bbr.min_rtt.value = Some(ms(160));
+    assert_eq!(bbr.cwnd_gain(), 2.885, "it may be a mouse");
+    bbr.delivered = 1_000_000;
+    for (lowest, wide) in [(165, false), (171, true)] {
+        let mut queue = QueueView::new(Instant::ZERO);
+        round(&mut queue, 0, [300, lowest, 250]);
+        round(&mut queue, 200, [300, 300, 300]);
+        bbr.queue = queue;
+        bbr.rounds.started = true;
+        bbr.full_pipe.count = 1;
+        bbr.look_for_others();
+        assert_eq!(bbr.cwnd_gain(), 2.0, "it did not grow");
+        bbr.full_pipe.count = 0;
+        bbr.look_for_others();
+        assert_eq!(bbr.cwnd_gain() > 2.0, wide, "{lowest} ms");
+        bbr.params.rules.wide_start = false;
+        assert_eq!(bbr.cwnd_gain(), 2.0);
+        bbr.params.rules.wide_start = true;
+    }
 }
