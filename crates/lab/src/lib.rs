@@ -11,6 +11,7 @@ pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;
+mod reading;
 pub mod report;
 pub mod run;
 pub mod scene;

@@ -10,11 +10,36 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-/// Sets the value at `path`, making tables on the way; false when the way is blocked.
-pub(super) fn set(table: &mut Table, path: &str, value: Value) -> bool {
+use super::error::PlanError;
+
+/// Why a path leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Blocked {
+    /// The part of the path that is to blame.
+    wrong: String,
+    problem: String,
+    /// What could stand there.
+    names: Vec<String>,
+}
+
+impl Blocked {
+    /// As an error of the field that has `path`.
+    pub(super) fn told(self, field: &str, path: &str) -> PlanError {
+        let problem = format!("{path:?} leads nowhere: {}", self.problem);
+        PlanError::new(field, problem).with_names(&self.wrong, &self.names)
+    }
+}
+
+/// Sets the value at `path`, making tables on the way.
+pub(super) fn set(table: &mut Table, path: &str, value: Value) -> Result<(), Blocked> {
     let Some((first, rest)) = path.split_once('.') else {
         table.insert(path.to_owned(), value);
-        return true;
+        return Ok(());
+    };
+    let no_keys = |what: &str| Blocked {
+        wrong: what.to_owned(),
+        problem: format!("`{what}` has no keys of its own"),
+        names: Vec::new(),
     };
     let inner = table
         .entry(first.to_owned())
@@ -26,18 +51,39 @@ pub(super) fn set(table: &mut Table, path: &str, value: Value) -> bool {
             let position = entries
                 .iter()
                 .position(|entry| is_named(entry, name))
-                .or_else(|| name.parse().ok());
-            match position.and_then(|at| entries.get_mut(at)) {
-                Some(Value::Table(entry)) if !rest.is_empty() => set(entry, rest, value),
-                Some(entry) if rest.is_empty() => {
+                .or_else(|| name.parse().ok().filter(|at| *at < entries.len()));
+            let Some(entry) = position.and_then(|at| entries.get_mut(at)) else {
+                let names = entries.iter().filter_map(|entry| entry.get("name"));
+                return Err(Blocked {
+                    wrong: name.to_owned(),
+                    problem: format!("no entry of `{first}` is called `{name}`"),
+                    names: names.filter_map(Value::as_str).map(str::to_owned).collect(),
+                });
+            };
+            match entry {
+                Value::Table(entry) if !rest.is_empty() => set(entry, rest, value),
+                entry if rest.is_empty() => {
                     *entry = value;
-                    true
+                    Ok(())
                 }
-                _ => false,
+                _ => Err(no_keys(name)),
             }
         }
-        _ => false,
+        _ => Err(no_keys(first)),
     }
+}
+
+/// Whether a fault at `field` may come from what was set at `path`: one lies within the other. What
+/// is set for both directions of a link shows in one of them.
+pub(super) fn related(field: &str, path: &str) -> bool {
+    let parts = |text: &str| -> Vec<String> {
+        text.split(['.', '['])
+            .filter(|part| !["up", "down"].contains(part))
+            .map(|part| part.trim_end_matches(']').to_owned())
+            .collect()
+    };
+    let (field_parts, path_parts) = (parts(field), parts(path));
+    !field.is_empty() && field_parts.iter().zip(&path_parts).all(|(a, b)| a == b)
 }
 
 fn is_named(entry: &Value, name: &str) -> bool {
@@ -46,21 +92,43 @@ fn is_named(entry: &Value, name: &str) -> bool {
 
 /// Where in the text the deepest known part of `path` stands.
 ///
-/// What is given for both directions of a link stands there without `up` and `down`, what only
-/// the small version sets stands in `[smoke]`.
-pub(super) fn locate(text: &str, path: &str) -> Option<Range<usize>> {
+/// What is given for both directions of a link stands there without `up` and `down`; what the small
+/// version sets stands in `[smoke]`.
+pub(super) fn locate(text: &str, path: &str, smoke: bool) -> Option<Range<usize>> {
     let table = DeTable::parse(text).ok()?;
-    let both = path.replace(".up.", ".").replace(".down.", ".");
+    if smoke
+        && let Some((_, small)) = table
+            .get_ref()
+            .iter()
+            .find(|(key, _)| key.get_ref() == "smoke")
+        && let DeValue::Table(small) = small.get_ref()
+        && let Some((key, _)) = small.iter().find(|(key, _)| {
+            let key: &str = key.get_ref();
+            let within = |outer: &str, inner: &str| {
+                let rest = inner.strip_prefix(outer);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            };
+            within(key, path) || table.get_ref().get(path).is_none() && within(path, key)
+        })
+    {
+        return Some(key.span());
+    }
+    if let Some(key) = path.strip_prefix("smoke.") {
+        let small = table.get_ref().get("smoke")?.get_ref().as_table()?;
+        let known = small.iter().find(|(known, _)| known.get_ref() == key);
+        return known.map(|(known, _)| known.span());
+    }
+    let parts = path.split('.');
+    let both: Vec<&str> = parts
+        .filter(|part| !["up", "down"].contains(part))
+        .collect();
     let mut best: Option<Found> = None;
-    for way in [path, &both] {
+    for way in [path, &both.join(".")] {
         let mut found = None;
         walk(table.get_ref(), way, 1, &mut found);
         if found.as_ref().map(|f| f.depth) > best.as_ref().map(|f| f.depth) {
             best = found;
         }
-    }
-    if best.is_none() {
-        walk(table.get_ref(), &format!("smoke.{path}"), 1, &mut best);
     }
     best.map(|found| found.span)
 }
@@ -144,10 +212,12 @@ mod tests {
     #[test]
     fn paths_reach_into_arrays_by_name() {
         let mut table: Table = TEXT.parse().unwrap();
-        assert!(set(&mut table, "flow.main.workload.bytes", "2 MB".into()));
-        assert!(set(&mut table, "network.down.rate", "1 Mb/s".into()));
-        assert!(!set(&mut table, "flow.other.count", 2.into()));
-        assert!(!set(&mut table, "title.inner", 2.into()));
+        set(&mut table, "flow.main.workload.bytes", "2 MB".into()).unwrap();
+        set(&mut table, "network.down.rate", "1 Mb/s".into()).unwrap();
+        let blocked = set(&mut table, "flow.mian.count", 2.into()).unwrap_err();
+        assert_eq!(blocked.names, ["main"]);
+        let blocked = set(&mut table, "title.inner", 2.into()).unwrap_err();
+        assert_eq!(blocked.wrong, "title");
         assert_eq!(table["flow"][0]["workload"]["bytes"].as_str(), Some("2 MB"));
         assert_eq!(table["network"]["down"]["rate"].as_str(), Some("1 Mb/s"));
     }
@@ -155,13 +225,38 @@ mod tests {
     #[test]
     fn paths_lead_back_to_lines() {
         let line = |path: &str| {
-            let at = locate(TEXT, path).unwrap().start;
+            let at = locate(TEXT, path, false).unwrap().start;
             TEXT[..at].matches('\n').count() + 1
         };
         assert_eq!(line("network.link"), 3);
         assert_eq!(line("network.qeue"), 2);
         assert_eq!(line("flow.main.workload.bytes"), 7);
         assert_eq!(line("flow[0].name"), 6);
-        assert_eq!(locate(TEXT, "nothing"), None);
+        assert_eq!(line("network.up.link"), 3);
+        assert_eq!(line("network.down"), 2);
+        assert_eq!(locate(TEXT, "nothing", false), None);
+    }
+
+    #[test]
+    fn what_the_small_version_sets_stands_there() {
+        let text = format!("{TEXT}[smoke]\n'run.seeds' = 0\n'flow.main.workload' = 3\n");
+        let line = |path: &str, smoke| {
+            let at = locate(&text, path, smoke).unwrap().start;
+            text[..at].matches('\n').count() + 1
+        };
+        assert_eq!(line("run.seeds", true), 9);
+        assert_eq!(line("flow.main.workload.bytes", true), 10);
+        assert_eq!(line("flow.main.workload.bytes", false), 7);
+        assert_eq!(line("smoke.run.seeds", true), 9);
+    }
+
+    #[test]
+    fn faults_are_related_to_what_was_set() {
+        assert!(related("network.up.loss", "network.loss"));
+        assert!(related("network.up.jitter.spread", "network.jitter"));
+        assert!(related("network", "network.loss"));
+        assert!(related("network.links[0].rate", "network.links.0.rate"));
+        assert!(!related("network.up.loss", "network.queue"));
+        assert!(!related("", "network.queue"));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::Range, path::PathBuf};
 
+use crate::reading::Misread;
+
 /// What is wrong with a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
@@ -50,6 +52,11 @@ impl PlanError {
         }
     }
 
+    /// Of a value that is not what it should be.
+    pub(super) fn misread(field: &str, error: &Misread) -> Self {
+        Self::of_serde(&join(field, &error.field), &error.message)
+    }
+
     /// Of a message of serde's: takes the unknown name and the known ones out of it.
     pub(super) fn of_serde(field: &str, message: &str) -> Self {
         let message = message.trim();
@@ -62,7 +69,9 @@ impl PlanError {
             let known: Vec<&str> = quoted.collect();
             error.nearest = nearest(wrong, known.iter().copied());
             if message.starts_with("unknown field") {
-                error.field = join(field, wrong);
+                if field.rsplit('.').next() != Some(wrong) {
+                    error.field = join(field, wrong);
+                }
                 error.problem = match known.is_empty() {
                     true => "there is no such key".to_owned(),
                     false => format!("there is no such key; known are {}", known.join(", ")),
@@ -72,6 +81,13 @@ impl PlanError {
         error
     }
 
+    /// With what was perhaps meant among `names`, which are not listed otherwise.
+    pub(super) fn with_nearest(mut self, wrong: &str, names: &[String]) -> Self {
+        self.nearest = nearest(wrong, names.iter().map(String::as_str));
+        self
+    }
+
+    /// With what was perhaps meant among `names`, or all of them.
     pub(super) fn with_names(mut self, wrong: &str, names: &[String]) -> Self {
         self.nearest = nearest(wrong, names.iter().map(String::as_str));
         if self.nearest.is_none() && !names.is_empty() {
@@ -109,7 +125,7 @@ pub(super) fn join(outer: &str, inner: &str) -> String {
 }
 
 /// The name that needs the fewest changes, if it needs few.
-pub(super) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
     let limit = (wrong.chars().count() / 3).max(2);
     names
         .map(|name| (distance(wrong, name), name))

@@ -56,6 +56,21 @@ pub struct Level {
     pub set: Vec<(String, Value)>,
 }
 
+impl Level {
+    /// Whether a plan's report means this one: by label, else by number.
+    pub fn is(&self, wanted: &Value) -> bool {
+        self.label == label(wanted) || number(wanted).is_some_and(|n| self.number == Some(n))
+    }
+}
+
+/// What tables show of a value.
+pub(super) fn label(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 impl Factor {
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         let wrong = |field: &str, problem: &str| Err((field.to_owned(), problem.to_owned()));
@@ -115,10 +130,7 @@ impl Factor {
                 set,
             };
         }
-        let label = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
+        let label = label(value);
         Level {
             number: number(value).or_else(|| leading_number(&label)),
             label,

@@ -14,9 +14,11 @@ mod error;
 mod factor;
 mod points;
 mod report;
+mod run;
+mod scenes;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,25 +26,27 @@ use std::{
 use serde::Deserialize;
 use toml::{Table, Value};
 
-pub use error::PlanError;
+pub use error::{PlanError, nearest};
 pub use factor::Level;
 pub use report::{PaperFigure, ReportOptions};
 
 use self::{
     design::Design,
     document::{locate, set},
-    error::join,
     points::points,
+    run::Run,
 };
 use crate::{
-    quantity::Span,
-    scene::{DEFAULT_SAMPLE, Flow, Network, Scene},
+    reading::read,
     stack::{StackOptions, Stacks},
-    workload::{Workload, file},
+    workload::file,
 };
 
 /// The largest plan file that is read.
 const MAX_PLAN_BYTES: u64 = 4 << 20;
+
+/// No plan has more cells: about what the tables of one campaign take in memory.
+const MAX_CELLS: u128 = 1_000_000;
 
 /// How a plan is read.
 #[derive(Clone, Debug, Default)]
@@ -120,35 +124,6 @@ pub struct Keep {
     pub items: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Run {
-    #[serde(default = "one")]
-    seeds: u64,
-    #[serde(default = "ten_minutes")]
-    limit: Span,
-    #[serde(default = "default_sample")]
-    sample: Span,
-    #[serde(default)]
-    window: Option<[Span; 2]>,
-    #[serde(default)]
-    series: Option<Span>,
-    #[serde(default)]
-    items: bool,
-}
-
-const fn one() -> u64 {
-    1
-}
-
-const fn ten_minutes() -> Span {
-    Span::seconds(600)
-}
-
-const fn default_sample() -> Span {
-    DEFAULT_SAMPLE
-}
-
 const KEYS: &[&str] = &[
     "name", "title", "about", "expect", "network", "flow", "solution", "design", "run", "smoke",
     "report",
@@ -189,7 +164,7 @@ impl Plan {
             PlanError::new("", error.message().to_owned()).at(text, error.span())
         })?;
         Self::of_table(table, text, folder, options, stacks).map_err(|error| {
-            let span = locate(text, &error.field);
+            let span = locate(text, &error.field, options.smoke);
             error.at(text, span)
         })
     }
@@ -201,11 +176,6 @@ impl Plan {
         options: &ReadOptions,
         stacks: &Stacks,
     ) -> Result<Self, PlanError> {
-        if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let error = PlanError::new(unknown.clone(), "there is no such key");
-            let names: Vec<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
-            return Err(error.with_names(unknown, &names));
-        }
         if let Some(smoke) = table.remove("smoke") {
             let Value::Table(smoke) = smoke else {
                 return Err(PlanError::new(
@@ -213,12 +183,16 @@ impl Plan {
                     "is not a table of paths and values",
                 ));
             };
-            for (path, value) in smoke {
-                if options.smoke && !set(&mut table, &path, value) {
-                    let problem = "leads nowhere in this plan";
-                    return Err(PlanError::new(format!("smoke.{path}"), problem));
-                }
+            for (path, value) in smoke.into_iter().filter(|_| options.smoke) {
+                set(&mut table, &path, value)
+                    .map_err(|blocked| blocked.told(&format!("smoke.{path}"), &path))?;
             }
+        }
+        // After the small version's keys, which may be wrong as well.
+        if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            let error = PlanError::new(unknown.clone(), "there is no such key");
+            let names: Vec<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
+            return Err(error.with_names(unknown, &names));
         }
         let string = |key: &str| match table.get(key) {
             Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
@@ -238,20 +212,15 @@ impl Plan {
         let expect = section::<Vec<String>>(&table, "expect")?.unwrap_or_default();
         let report = section::<ReportOptions>(&table, "report")?.unwrap_or_default();
         let design = section::<Design>(&table, "design")?.unwrap_or_default();
-        let run = section::<Run>(&table, "run")?.unwrap_or(Run {
-            seeds: 1,
-            limit: ten_minutes(),
-            sample: DEFAULT_SAMPLE,
-            window: None,
-            series: None,
-            items: false,
-        });
+        let run = section::<Run>(&table, "run")?.unwrap_or_default();
+        run.check()?;
         let repetitions = options.seeds.unwrap_or(run.seeds);
         if repetitions == 0 || repetitions > 100_000 {
             return Err(PlanError::new("run.seeds", "is not between 1 and 100000"));
         }
-        let points = points(&design, options.draw)?;
         let solutions = solutions(&table)?;
+        bounded(&design, solutions.len(), repetitions)?;
+        let points = points(&design, options.draw)?;
         let mut plan = Self {
             name,
             title,
@@ -261,10 +230,7 @@ impl Plan {
             points,
             solutions,
             repetitions,
-            keep: Keep {
-                series: run.series.map(|span| span.0),
-                items: run.items,
-            },
+            keep: run.keep(),
             report,
             files: BTreeMap::new(),
             text: text.to_owned(),
@@ -274,46 +240,6 @@ impl Plan {
         };
         plan.files = plan.check(stacks)?;
         Ok(plan)
-    }
-
-    /// Makes every scene once; returns the files that were read.
-    fn check(&self, stacks: &Stacks) -> Result<BTreeMap<String, String>, PlanError> {
-        let mut files = BTreeMap::new();
-        for point in 0..self.points.len() {
-            for solution in 0..self.solutions.len() {
-                // One solution would do for networks; but a factor may set a solution's options.
-                let scene = self
-                    .scene_of(point, solution, stacks)
-                    .map_err(|error| self.blame(point, error))?;
-                files.extend(files_of(&scene));
-            }
-        }
-        self.report.check(&self.factors, &self.solutions)?;
-        Ok(files)
-    }
-
-    /// Finds the factor that an error at a point comes from.
-    fn blame(&self, point: usize, mut error: PlanError) -> PlanError {
-        let levels = self
-            .points
-            .get(point)
-            .map_or(&[][..], |point| &point.levels);
-        let named = || self.factors.iter().zip(levels);
-        let culprit = named().find(|(_, level)| {
-            let mut paths = level.set.iter().map(|(path, _)| path);
-            paths.any(|path| error.field.starts_with(path))
-        });
-        // What is wrong at the first point is wrong without factors, most likely.
-        if culprit.is_some() || point > 0 {
-            let at: Vec<String> = named()
-                .map(|(name, level)| format!("{name} = {}", level.label))
-                .collect();
-            error.problem = format!("{} (at {})", error.problem, at.join(", "));
-        }
-        if let Some((name, _)) = culprit {
-            error.field = format!("design.factor.{name}");
-        }
-        error
     }
 
     /// How many cells there are.
@@ -341,7 +267,8 @@ impl Plan {
             solution,
             repetition,
             // Solutions of one point and repetition meet the same chance.
-            seed: self.options.draw * 1_000_000_007 + point as u64 * 100_003 + repetition,
+            seed: (self.options.draw.wrapping_mul(1_000_000_007))
+                .wrapping_add(point as u64 * 100_003 + repetition),
         })
     }
 
@@ -350,157 +277,39 @@ impl Plan {
         (0..self.len()).filter_map(|index| self.cell(index))
     }
 
-    /// What a cell plays.
-    ///
-    /// # Errors
-    /// When a file that the plan names is no longer what it was when the plan was read.
-    pub fn scene(&self, cell: &Cell, stacks: &Stacks) -> Result<Scene, PlanError> {
-        let scene = self.scene_of(cell.point, cell.solution, stacks)?;
-        let changed = files_of(&scene).find(|(path, hash)| self.files.get(path) != Some(hash));
-        match changed {
-            Some((path, _)) => Err(PlanError::new("", format!("{path} has changed"))),
-            None => Ok(scene),
-        }
-    }
-
-    /// The whole of what a cell is made of, as a value.
-    pub fn parameters(&self, cell: &Cell) -> Table {
-        let mut table = self.document(cell.point, cell.solution).unwrap_or_default();
-        for key in ["name", "title", "about", "expect", "design", "report"] {
-            table.remove(key);
-        }
-        if let Some((name, options)) = self.solutions.get(cell.solution) {
-            let mut solution = Table::try_from(options).unwrap_or_default();
-            solution.insert("name".to_owned(), name.clone().into());
-            table.insert("solution".to_owned(), solution.into());
-        }
-        if let Ok(files) = Table::try_from(&self.files)
-            && !files.is_empty()
-        {
-            table.insert("files".to_owned(), files.into());
-        }
-        table
-    }
-
-    /// The plan with one point's values in it, `solution` being one table.
-    fn document(&self, point: usize, solution: usize) -> Result<Table, PlanError> {
-        let mut table = self.base.clone();
-        let (_, options) = &self.solutions[solution];
-        let options = Table::try_from(options).unwrap_or_default();
-        table.insert("solution".to_owned(), Value::Table(options));
-        for level in &self.points[point].levels {
-            for (path, value) in &level.set {
-                let root = path.split('.').next().unwrap_or_default();
-                let may = ["network", "flow", "solution", "run"].contains(&root);
-                if !may || !set(&mut table, path, value.clone()) {
-                    let problem = format!(
-                        "{path:?} leads nowhere: paths begin with network, flow.<name>, solution or run"
-                    );
-                    return Err(PlanError::new(path.clone(), problem));
-                }
-            }
-        }
-        Ok(table)
-    }
-
-    fn scene_of(&self, point: usize, solution: usize, stacks: &Stacks) -> Result<Scene, PlanError> {
-        let table = self.document(point, solution)?;
-        let network = match table.get("network") {
-            Some(Value::Table(network)) => network,
-            Some(_) => return Err(PlanError::new("network", "is not a table")),
-            None => return Err(PlanError::new("", "`[network]` is missing")),
-        };
-        let network = Network::from_table(network, &self.folder).map_err(|error| {
-            let wrong = quoted(&error.problem);
-            let mut found = PlanError::of_serde(&join("network", &error.field), &error.problem);
-            if !error.names.is_empty() {
-                found = found.with_names(&wrong, &error.names);
-            }
-            found
-        })?;
-        let mut flows = Vec::new();
-        let entries = match table.get("flow") {
-            Some(Value::Array(entries)) => entries.as_slice(),
-            Some(_) => return Err(PlanError::new("flow", "is not an array: write [[flow]]")),
-            None => return Err(PlanError::new("", "there is no [[flow]]")),
-        };
-        let mut names = BTreeSet::new();
-        for (index, entry) in entries.iter().enumerate() {
-            let field = match entry.get("name").and_then(Value::as_str) {
-                Some(name) => format!("flow.{name}"),
-                None => format!("flow[{index}]"),
-            };
-            // By itself first, so that an error names a key of the workload.
-            if let Some(workload) = entry.get("workload") {
-                Workload::deserialize(workload.clone()).map_err(|error| {
-                    PlanError::of_serde(&join(&field, "workload"), error.message())
-                })?;
-            }
-            let mut flow = Flow::deserialize(entry.clone())
-                .map_err(|error| PlanError::of_serde(&field, error.message()))?;
-            flow.workload
-                .resolve(&self.folder)
-                .map_err(|error| PlanError::new(join(&field, "workload"), error.to_string()))?;
-            if !names.insert(flow.name.clone()) {
-                let problem = format!("two flows are called {:?}", flow.name);
-                return Err(PlanError::new(format!("flow[{index}].name"), problem));
-            }
-            flows.push(flow);
-        }
-        let solution = table
-            .get("solution")
-            .cloned()
-            .unwrap_or(Value::Boolean(false));
-        let solution = StackOptions::deserialize(solution)
-            .map_err(|error| PlanError::of_serde("solution", error.message()))?;
-        let run = section::<Run>(&table, "run")?;
-        let (limit, sample, window) = match run {
-            Some(run) => (run.limit, run.sample, run.window),
-            None => (ten_minutes(), DEFAULT_SAMPLE, None),
-        };
-        let scene = Scene {
-            network,
-            flows,
-            solution,
-            limit: limit.0,
-            sample: sample.0,
-            window: window.map(|[from, to]| (from.0, to.0)),
-        };
-        scene.validate(stacks).map_err(|error| {
-            let wrong = quoted(&error.problem);
-            PlanError::new(error.field, error.problem).with_names(&wrong, &error.names)
-        })?;
-        Ok(scene)
-    }
-
     /// Where files that the plan names are looked for.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// The files that a scene's links and flows were read from, with their hashes.
-fn files_of(scene: &Scene) -> impl Iterator<Item = (String, String)> {
-    let links = scene.network.wires.iter();
-    let flows = scene.flows.iter();
-    links
-        .flat_map(|wire| wire.files.clone())
-        .chain(flows.flat_map(|flow| flow.workload.program().files()))
-        .filter_map(|file| Some((file.path, file.sha256?)))
+/// Refuses more cells than a campaign can hold, before a point is made.
+fn bounded(design: &Design, solutions: usize, repetitions: u64) -> Result<(), PlanError> {
+    let points = points::count(design)?;
+    let cells = (points as u128) * (solutions as u128) * u128::from(repetitions);
+    if cells <= MAX_CELLS {
+        return Ok(());
+    }
+    let mut parts = points::in_words(design);
+    parts.push(format!("{solutions} solutions"));
+    parts.push(format!("{repetitions} repetitions"));
+    let problem = format!("{cells} cells ({}); at most {MAX_CELLS}", parts.join(" x "));
+    let field = if repetitions > points as u64 {
+        "run.seeds"
+    } else {
+        "design"
+    };
+    Err(PlanError::new(field, problem))
 }
 
-/// The first word in double quotes.
-fn quoted(text: &str) -> String {
-    text.split('"').nth(1).unwrap_or_default().to_owned()
-}
-
+/// A section of the plan, if it has it.
 fn section<T: for<'de> Deserialize<'de>>(table: &Table, key: &str) -> Result<Option<T>, PlanError> {
     let Some(value) = table.get(key) else {
         return Ok(None);
     };
-    T::deserialize(value.clone())
+    read(value.clone())
         .map(Some)
-        .map_err(|error| PlanError::of_serde(key, error.message()))
+        .map_err(|error| PlanError::misread(key, &error))
 }
 
 fn solutions(table: &Table) -> Result<Vec<(String, StackOptions)>, PlanError> {
@@ -531,8 +340,8 @@ fn solutions(table: &Table) -> Result<Vec<(String, StackOptions)>, PlanError> {
             let problem = format!("two solutions are called {name:?}");
             return Err(PlanError::new(format!("solution[{index}].name"), problem));
         }
-        let options = StackOptions::deserialize(Value::Table(entry))
-            .map_err(|error| PlanError::of_serde(&format!("solution.{name}"), error.message()))?;
+        let options = read(Value::Table(entry))
+            .map_err(|error| PlanError::misread(&format!("solution.{name}"), &error))?;
         solutions.push((name, options));
     }
     Ok(solutions)

@@ -7,8 +7,8 @@ use super::{
     factor::{self, Level},
 };
 
-/// The points of a design; `draw` seeds those that are drawn.
-pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
+/// Checks the factors and counts the points that [`points`] would make, without making any.
+pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
     for (index, factor) in design.factor.iter().enumerate() {
         let field = format!("design.factor[{index}]");
         factor
@@ -31,28 +31,76 @@ pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError
             ));
         }
     }
-    let count = || match design.count {
+    let factors = design.factor.iter();
+    let values = factors.filter(|factor| factor.range.is_none());
+    let sizes = values.map(|factor| factor.values.len());
+    let count = match design.kind {
+        Kind::Grid => sizes.fold(1, usize::saturating_mul),
+        Kind::List => design.point.len(),
+        Kind::Wsp | Kind::Lhs => {
+            if design.factor.iter().all(|factor| factor.range.is_none()) {
+                let problem = "no factor has a `range` to fill";
+                return Err(PlanError::new("design.factor", problem));
+            }
+            sizes.fold(drawn(design)?, usize::saturating_mul)
+        }
+    };
+    match count {
+        0 => Err(PlanError::new("design", "has no point")),
+        1..=MAX_POINTS => Ok(count),
+        _ => {
+            let problem = format!(
+                "more than {MAX_POINTS} points: {}",
+                in_words(design).join(" x ")
+            );
+            Err(PlanError::new("design.factor", problem))
+        }
+    }
+}
+
+/// How many points of a space-filling design are drawn.
+fn drawn(design: &Design) -> Result<usize, PlanError> {
+    match design.count {
         Some(count @ 1..=10_000) => Ok(count),
         Some(_) => Err(PlanError::new("design.count", "is not between 1 and 10000")),
         None => Err(PlanError::new(
             "design",
             "`count`, the number of points, is missing",
         )),
+    }
+}
+
+/// What a design's points are made of, by the names of its factors.
+pub(super) fn in_words(design: &Design) -> Vec<String> {
+    let listed = |factor: &factor::Factor| match factor.range {
+        None => Some(format!("{} values of {}", factor.values.len(), factor.name)),
+        Some(_) => None,
     };
+    match design.kind {
+        Kind::Grid => design.factor.iter().filter_map(listed).collect(),
+        Kind::List => vec![format!("{} points", design.point.len())],
+        Kind::Wsp | Kind::Lhs => {
+            let ranged = design.factor.iter().filter(|f| f.range.is_some());
+            let names: Vec<&str> = ranged.map(|factor| factor.name.as_str()).collect();
+            let first = format!(
+                "{} points of {}",
+                design.count.unwrap_or(0),
+                names.join(", ")
+            );
+            std::iter::once(first)
+                .chain(design.factor.iter().filter_map(listed))
+                .collect()
+        }
+    }
+}
+
+/// The points of a design that [`count`] has passed; `draw` seeds those that are drawn.
+pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
     let points = match design.kind {
         Kind::Grid => {
             let levels: Vec<Vec<Level>> =
                 design.factor.iter().map(factor::Factor::levels).collect();
             let sizes: Vec<usize> = levels.iter().map(Vec::len).collect();
-            let product = sizes
-                .iter()
-                .try_fold(1usize, |all, size| all.checked_mul(*size));
-            if product.is_none_or(|product| product > MAX_POINTS) {
-                return Err(PlanError::new(
-                    "design.factor",
-                    format!("more than {MAX_POINTS} points"),
-                ));
-            }
             let pick = |point: Vec<usize>| Point {
                 levels: point
                     .iter()
@@ -89,24 +137,10 @@ pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError
             }
             points
         }
-        Kind::Wsp => filled(design, count()?, draw, design::wsp)?,
-        Kind::Lhs => filled(design, count()?, draw, design::lhs)?,
+        Kind::Wsp => filled(design, drawn(design)?, draw, design::wsp),
+        Kind::Lhs => filled(design, drawn(design)?, draw, design::lhs),
     };
-    if points.is_empty() {
-        return Err(PlanError::new("design", "has no point"));
-    }
     Ok(points)
-}
-
-fn few_enough(sizes: &[usize]) -> Result<(), PlanError> {
-    let product = sizes
-        .iter()
-        .try_fold(1usize, |all, size| all.checked_mul(*size));
-    if product.is_none_or(|product| product > MAX_POINTS) {
-        let problem = format!("more than {MAX_POINTS} points");
-        return Err(PlanError::new("design.factor", problem));
-    }
-    Ok(())
 }
 
 /// Fills the space of the factors that have a range; each of its points is crossed with every
@@ -116,16 +150,11 @@ fn filled(
     count: usize,
     draw: u64,
     fill: fn(usize, usize, u64) -> Vec<Vec<f64>>,
-) -> Result<Vec<Point>, PlanError> {
+) -> Vec<Point> {
     let ranged = design.factor.iter().filter(|factor| factor.range.is_some());
     let dimensions = ranged.count();
-    if dimensions == 0 {
-        let problem = "no factor has a `range` to fill";
-        return Err(PlanError::new("design.factor", problem));
-    }
     let listed = design.factor.iter().filter(|factor| factor.range.is_none());
     let sizes: Vec<usize> = listed.map(|factor| factor.values.len()).collect();
-    few_enough(&[sizes.as_slice(), &[count]].concat())?;
     let combinations = design::grid(&sizes);
     let mut points = Vec::new();
     for shares in fill(count, dimensions, draw) {
@@ -143,5 +172,5 @@ fn filled(
             });
         }
     }
-    Ok(points)
+    points
 }

@@ -3,8 +3,11 @@
 use serde::Deserialize;
 use toml::Table;
 
-use super::error::PlanError;
-use crate::{metric::METRICS, stack::StackOptions};
+use super::{Plan, Point, error::PlanError, factor::label};
+use crate::{metric::METRICS, workload::columns::COLUMNS};
+
+/// Levels of a factor that an error names at most.
+const MOST_LEVELS: usize = 40;
 
 /// What a plan says about its report.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -46,18 +49,19 @@ pub struct PaperFigure {
 
 impl ReportOptions {
     /// Whether every name in it is one of the plan's or of the laboratory's.
-    pub(super) fn check(
-        &self,
-        factors: &[String],
-        solutions: &[(String, StackOptions)],
-    ) -> Result<(), PlanError> {
-        let solutions: Vec<String> = solutions.iter().map(|(name, _)| name.clone()).collect();
+    pub(super) fn check(&self, plan: &Plan) -> Result<(), PlanError> {
+        let solutions: Vec<String> = plan
+            .solutions
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
+        let factors = &plan.factors;
         let metrics: Vec<String> = METRICS
             .iter()
             .map(|metric| metric.name.to_owned())
+            .chain(COLUMNS.iter().map(|column| format!("x_{}", column.name)))
             .collect();
-        // Measures of workloads (`x_...`) are known only when they ran.
-        for metric in self.metrics.iter().filter(|name| !name.starts_with("x_")) {
+        for metric in &self.metrics {
             known("report.metrics", "metric", metric, &metrics)?;
         }
         if let Some(baseline) = &self.baseline {
@@ -68,17 +72,55 @@ impl ReportOptions {
         }
         for (index, figure) in self.paper.iter().enumerate() {
             let field = |inner: &str| format!("report.paper[{index}].{inner}");
-            if !figure.metric.starts_with("x_") {
-                known(&field("metric"), "metric", &figure.metric, &metrics)?;
-            }
+            known(&field("metric"), "metric", &figure.metric, &metrics)?;
             if let Some(solution) = &figure.solution {
                 known(&field("solution"), "solution", solution, &solutions)?;
             }
-            for factor in figure.point.keys() {
-                known(&field("point"), "factor", factor, factors)?;
+            if !figure.value.is_finite() {
+                let problem = format!("{} is not a number to compare with", figure.value);
+                return Err(PlanError::new(field("value"), problem));
             }
+            figure.check_point(&field("point"), plan)?;
         }
         Ok(())
+    }
+}
+
+impl PaperFigure {
+    /// Whether there is a point with these levels. The small version may leave levels out.
+    fn check_point(&self, field: &str, plan: &Plan) -> Result<(), PlanError> {
+        for (factor, wanted) in &self.point {
+            known(field, "factor", factor, &plan.factors)?;
+            let place = plan.factors.iter().position(|name| name == factor);
+            let levels = || {
+                let levels = plan.points.iter().map(|point| &point.levels);
+                levels.filter_map(|levels| levels.get(place?))
+            };
+            if !plan.options.smoke && !levels().any(|level| level.is(wanted)) {
+                let mut names: Vec<String> = levels().map(|level| level.label.clone()).collect();
+                names.sort_unstable();
+                names.dedup();
+                names.truncate(MOST_LEVELS);
+                let wanted = label(wanted);
+                let problem = format!("no level of {factor} is called {wanted:?}");
+                let field = format!("{field}.{factor}");
+                return Err(PlanError::new(field, problem).with_names(&wanted, &names));
+            }
+        }
+        if !plan.options.smoke && !plan.points.iter().any(|point| self.is_of(point, plan)) {
+            let problem = "no point of the design has all of these levels";
+            return Err(PlanError::new(field, problem));
+        }
+        Ok(())
+    }
+
+    /// Whether a point has every level that the figure names.
+    pub fn is_of(&self, point: &Point, plan: &Plan) -> bool {
+        self.point.iter().all(|(factor, wanted)| {
+            let place = plan.factors.iter().position(|name| name == factor);
+            let level = place.and_then(|place| point.levels.get(place));
+            level.is_some_and(|level| level.is(wanted))
+        })
     }
 }
 

@@ -81,7 +81,7 @@ fn smoke_makes_it_small() {
 #[test]
 fn errors_name_line_reason_and_the_nearest_name() {
     for (from, to, line, field, nearest) in [
-        ("loss = 0", "los = 0", 7, "network.up.los", Some("loss")),
+        ("loss = 0", "los = 0", 7, "network.los", Some("loss")),
         ("\"wifi\"", "\"wfii\"", 6, "network.link", Some("wifi")),
         (
             "bytes = \"1 MB\" }",
@@ -113,7 +113,7 @@ fn errors_name_line_reason_and_the_nearest_name() {
             "netwrk.loss\"",
             26,
             "design.factor.loss",
-            None,
+            Some("network"),
         ),
         ("[design]", "[design", 22, "", None),
     ] {
@@ -186,4 +186,219 @@ fn a_stack_of_another_program_is_told_with_its_command() {
     assert!(error.field.ends_with("stack"), "{error}");
     assert!(error.problem.contains("cargo xtask lab-peers"), "{error}");
     assert_eq!(error.nearest, None);
+}
+
+/// Told with the factors, before there is memory for any of it.
+#[test]
+fn more_cells_than_fit_are_refused_by_their_factors() {
+    let text = SMALL
+        .replace("kind = \"grid\"", "kind = \"lhs\"\ncount = 10000")
+        .replace("values = [0, \"1 %\"]", "range = [0, 0.05]")
+        .replace("seeds = 3", "seeds = 100000");
+    let error = parse(&text, &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.field, "run.seeds");
+    let words = "4000000000 cells (10000 points of loss x 2 values of size x 2 solutions x 100000 \
+                 repetitions); at most 1000000";
+    assert_eq!(error.problem, words);
+    let seeds = ReadOptions {
+        seeds: Some(100_000),
+        ..ReadOptions::default()
+    };
+    assert_eq!(parse(SMALL, &seeds).unwrap().len(), 800_000);
+    let many: Vec<String> = (0..400).map(|n| n.to_string()).collect();
+    let many = format!("values = [{}]", many.join(", "));
+    let text = SMALL
+        .replace("values = [0, \"1 %\"]", &many)
+        .replace("values = [\"10 kB\", \"1 MB\"]", &many);
+    let error = parse(&text, &ReadOptions::default()).unwrap_err();
+    let words = "more than 100000 points: 400 values of loss x 400 values of size";
+    assert_eq!(error.problem, words);
+}
+
+#[test]
+fn a_factor_cannot_set_what_is_the_campaigns() {
+    for (path, part, nearest) in [
+        ("run.seeds", "set it under [run]", None),
+        ("run.series", "set it under [run]", None),
+        ("run.items", "set it under [run]", None),
+        ("run.limt", "cannot vary", Some("run.limit")),
+        ("run", "cannot vary", None),
+        ("flow.mian.count", "no entry of `flow`", Some("main")),
+    ] {
+        let text = SMALL.replace("\"network.loss\"", &format!("{path:?}"));
+        let error = parse(&text, &ReadOptions::default()).unwrap_err();
+        assert_eq!(error.field, "design.factor.loss", "{path}: {error}");
+        assert!(error.problem.contains(part), "{path}: {error}");
+        assert_eq!(error.nearest.as_deref(), nearest, "{path}: {error}");
+    }
+    let text = SMALL
+        .replace("\"network.loss\"", "\"run.limit\"")
+        .replace("[0, \"1 %\"]", "[\"10 s\", \"20 s\"]");
+    let plan = parse(&text, &ReadOptions::default()).unwrap();
+    let cell = plan.cells().last().unwrap();
+    let scene = plan.scene(&cell, &Stacks::default()).unwrap();
+    assert_eq!(scene.limit.as_secs(), 20);
+}
+
+/// Each with the line, the whole path, the reason.
+#[test]
+fn what_cannot_be_is_refused() {
+    let links = "[[network.links]]\nname = \"a\"\nbetween = [\"near\", \"far\"]\n\
+                 [[network.links]]\nname = \"b\"\nbetween = [\"home\", \"moon\"]\n";
+    let changes = "loss = 0\nchanges = [\n{ at = \"2 s\", mtu = 1400 },\n\
+                   { at = \"1 s\", mtu = 1300 },\n]";
+    let several = SMALL
+        .replace("[network]\nlink = \"wifi\"\nloss = 0\n", links)
+        .replace("\"network.loss\"", "\"network.links.a.loss\"");
+    let flow = |keys: &str| SMALL.replace("[[flow]]", &format!("[[flow]]\n{keys}"));
+    let with = |from: &str, to: &str| {
+        assert!(SMALL.contains(from), "{from}");
+        SMALL.replacen(from, to, 1)
+    };
+    let report = |line: &str| format!("{SMALL}\n[report]\n{line}\n");
+    let paper = |point: &str, value: &str| {
+        report(&format!(
+            "paper = [{{ source = \"s\", what = \"w\", metric = \"jain\", point = {point}, value = {value} }}]"
+        ))
+    };
+    for (text, place, part) in [
+        (
+            several.replace("[[flow]]", "[[flow]]\nclient = \"home\""),
+            "plan:13: flow.main.server",
+            "no links lead from \"home\" to \"far\"",
+        ),
+        (
+            flow("client = \"far\""),
+            "plan:10: flow.main.server",
+            "both ends are at \"far\"",
+        ),
+        (
+            flow("start = \"60 s\""),
+            "plan:10: flow.main.start",
+            "when the run is over",
+        ),
+        (
+            flow("count = 61\nstagger = \"1 s\""),
+            "plan:11: flow.main.stagger",
+            "when the run is over",
+        ),
+        (
+            with("loss = 0", "mtu = 0"),
+            "plan:7: network.up.mtu",
+            "nothing would get through",
+        ),
+        (
+            with("loss = 0", changes),
+            "plan:10: network.changes[1].at",
+            "is not after the change before it (2s)",
+        ),
+        (
+            with("[\"10 kB\"", "[0"),
+            "plan:29: design.factor.size",
+            "nothing would be sent",
+        ),
+        (
+            with("seeds = 3", "series = \"0 s\""),
+            "plan:35: run.series",
+            "finer than the samples",
+        ),
+        (
+            report("metrics = [\"x_video_scor\"]"),
+            "plan:43: report.metrics",
+            "did you mean `x_video_score`?",
+        ),
+        (
+            paper("{ loss = \"2 %\" }", "1.0"),
+            "plan:43: report.paper[0].point.loss",
+            "no level of loss is called \"2 %\"; did you mean `1 %`?",
+        ),
+        (
+            paper("{ loss = 0 }", "nan"),
+            "plan:43: report.paper[0].value",
+            "is not a number",
+        ),
+    ] {
+        let error = parse(&text, &ReadOptions::default()).unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with(place), "{told}\n{place}: {part}");
+        assert!(told.contains(part), "{told}\n{place}: {part}");
+    }
+    parse(&paper("{ loss = 1.0 }", "1.0"), &ReadOptions::default()).unwrap();
+}
+
+/// Keys of networks have nearest names too, and the container of a nested one is told.
+#[test]
+fn nested_keys_are_named_whole() {
+    for (line, place, nearest) in [
+        ("dwon.rate = \"1 Mb/s\"", "plan:7: network.dwon", "down"),
+        ("chagnes = []", "plan:7: network.chagnes", "changes"),
+        ("lniks = []", "plan:7: network.lniks", "links"),
+        (
+            "up.jitter = {\nsprad = \"1 ms\", order = \"fifo\" }",
+            "plan:8: network.up.jitter.sprad",
+            "spread",
+        ),
+        (
+            "loss = 0\n[network.down.handover]\ngpa = \"1 s\"",
+            "plan:9: network.down.handover.gpa",
+            "gap",
+        ),
+        (
+            "changes = [{ at = \"1 s\", up.rtae = \"1 Mb/s\" }]",
+            "plan:7: network.changes[0].up.rtae",
+            "rate",
+        ),
+    ] {
+        let text = SMALL.replacen("loss = 0", line, 1);
+        let error = parse(&text, &ReadOptions::default()).unwrap_err();
+        let told = error.to_string();
+        assert!(told.starts_with(&format!("{place}: ")), "{told}\n{place}");
+        assert_eq!(error.nearest.as_deref(), Some(nearest), "{told}");
+    }
+    let trace = "{ kind = \"messages\", trace = { constant = { evry = \"1 s\", count = 1 } } }";
+    let text = SMALL
+        .replacen("{ kind = \"bulk\", bytes = \"1 MB\" }", trace, 1)
+        .replace("flow.main.workload.bytes", "flow.main.count")
+        .replace("[\"10 kB\", \"1 MB\"]", "[1, 2]");
+    let error = parse(&text, &ReadOptions::default()).unwrap_err();
+    assert_eq!(error.field, "flow.main.workload.trace.constant.evry");
+    assert_eq!(error.nearest.as_deref(), Some("every"));
+}
+
+/// What the small version alone has wrong is told where it says so.
+#[test]
+fn faults_of_the_small_version_stand_in_its_table() {
+    let options = ReadOptions {
+        smoke: true,
+        ..ReadOptions::default()
+    };
+    for (line, place) in [
+        (
+            "\"flow.mian.count\" = 2",
+            "plan:40: smoke.flow.mian.count: \"flow.mian.count\" leads nowhere",
+        ),
+        ("\"rum.seeds\" = 2", "plan:40: rum: there is no such key"),
+        (
+            "\"run.limit\" = \"0 s\"",
+            "plan:40: run.limit: 0ns is not above 0",
+        ),
+    ] {
+        let text = format!("{SMALL}{line}\n").replace("\"run.seeds\" = 1\n", "");
+        let error = parse(&text, &options).unwrap_err().to_string();
+        assert!(error.starts_with(place), "{error}");
+        parse(&text, &ReadOptions::default()).unwrap();
+    }
+}
+
+/// Rows say what a factor made of a solution.
+#[test]
+fn parameters_are_those_of_the_point() {
+    let text = SMALL
+        .replace("\"network.loss\"", "\"solution.ack\"")
+        .replace("[0, \"1 %\"]", "[\"standard\", \"asymmetric\"]");
+    let plan = parse(&text, &ReadOptions::default()).unwrap();
+    let last = plan.cells().last().unwrap();
+    let solution = &plan.parameters(&last)["solution"];
+    assert_eq!(solution["ack"].as_str(), Some("asymmetric"));
+    assert_eq!(solution["name"].as_str(), Some("bbr3"));
 }

@@ -116,31 +116,12 @@ fn rows(data: &Data<'_>, figure: &PaperFigure) -> Vec<Row> {
 
 /// The points that have every level the figure names.
 fn points(data: &Data<'_>, figure: &PaperFigure) -> Vec<usize> {
-    let matches = |point: &usize| {
-        figure.point.iter().all(|(factor, level)| {
-            let index = data.plan.factors.iter().position(|name| name == factor);
-            index.is_some_and(|index| same(data, *point, index, level))
-        })
+    let plan = data.plan;
+    let is_of = |point: &usize| {
+        let point = plan.points.get(*point);
+        point.is_some_and(|point| figure.is_of(point, plan))
     };
-    data.all_points().into_iter().filter(matches).collect()
-}
-
-/// By label, else by number.
-fn same(data: &Data<'_>, point: usize, factor: usize, wanted: &toml::Value) -> bool {
-    if data.label(point, factor) == label(wanted) {
-        return true;
-    }
-    let number = match wanted {
-        toml::Value::Integer(number) => *number as f64,
-        toml::Value::Float(number) => *number,
-        _ => return false,
-    };
-    let level = data
-        .plan
-        .points
-        .get(point)
-        .and_then(|p| p.levels.get(factor));
-    level.and_then(|level| level.number) == Some(number)
+    data.all_points().into_iter().filter(is_of).collect()
 }
 
 fn label(value: &toml::Value) -> String {

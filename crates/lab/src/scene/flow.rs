@@ -1,5 +1,7 @@
 //! A flow: a workload between two places, from one time to another.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{FAR, NEAR, Network, SceneError};
@@ -55,6 +57,13 @@ fn far() -> String {
 }
 
 impl Flow {
+    /// When the last of its connections begins; none later than a time that can be written.
+    pub(super) fn last_start(&self) -> Duration {
+        let others = self.stagger.0.checked_mul(self.count.saturating_sub(1));
+        let others = others.unwrap_or(Duration::MAX);
+        self.start.0.saturating_add(others)
+    }
+
     /// Whether metrics of the cell count it.
     pub fn is_measured(&self) -> bool {
         self.measure.unwrap_or(true)
@@ -88,6 +97,17 @@ impl Flow {
                     names: network.places().map(str::to_owned).collect(),
                 });
             }
+        }
+        if self.client == self.server {
+            let problem = format!(
+                "both ends are at {:?}, and nothing would cross a link",
+                self.server
+            );
+            return Err(SceneError::new(format!("{field}.server"), problem));
+        }
+        if network.way(&self.client, &self.server).is_none() {
+            let problem = format!("no links lead from {:?} to {:?}", self.client, self.server);
+            return Err(SceneError::new(format!("{field}.server"), problem));
         }
         self.workload
             .program()

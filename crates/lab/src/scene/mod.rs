@@ -92,6 +92,19 @@ impl Scene {
             let field = format!("flow.{}", flow.name);
             hosts += u64::from(flow.count);
             flow.validate(&field, &self.network)?;
+            if flow.last_start() >= self.limit {
+                let key = if flow.start.0 >= self.limit {
+                    "start"
+                } else {
+                    "stagger"
+                };
+                let problem = format!(
+                    "it would begin after {:?}, when the run is over after {:?} (run.limit)",
+                    flow.last_start(),
+                    self.limit
+                );
+                return Err(SceneError::new(format!("{field}.{key}"), problem));
+            }
             if let Some(stack) = &flow.stack {
                 check_stack(stacks, stack, &format!("{field}.stack"))?;
             }

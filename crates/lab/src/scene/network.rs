@@ -11,16 +11,22 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
 use tautline_sim::{Direction, DirectionConfig, LinkConfig, links, parse_duration};
 use toml::{Table, Value};
 
-use crate::{quantity::Share, workload::file::FileRecord};
+use crate::{
+    quantity::Share,
+    reading::{fields, read},
+    workload::file::FileRecord,
+};
 
 /// The place of clients on a single bottleneck.
 pub const NEAR: &str = "near";
 /// The place of servers on a single bottleneck.
 pub const FAR: &str = "far";
+
+/// The smallest IP packet that every QUIC path carries: a datagram of 1200 bytes over IPv4.
+const MIN_MTU: u16 = 1228;
 
 /// A link between two places.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +102,7 @@ impl Network {
     /// # Errors
     /// Unknown keys, impossible values.
     pub fn from_table(table: &Table, folder: &Path) -> Result<Self, NetworkError> {
+        known_keys(table, &["links", "link", "changes", "up", "down"])?;
         let Some(links) = table.get("links") else {
             let configured = link(table.clone(), folder)?;
             let mut network = Self::bottleneck(configured.config);
@@ -126,9 +133,16 @@ impl Network {
         Ok(Self { wires })
     }
 
-    /// Which way packets from one place to another cross the first link, if they do: by the
-    /// way with the fewest links, the first of several.
+    /// Which way packets from one place to another cross the first link, if they do.
     pub fn crossing(&self, from: &str, to: &str) -> Option<Direction> {
+        let way = self.way(from, to)?;
+        let first = way.into_iter().find(|(link, _)| *link == 0);
+        first.map(|(_, direction)| direction)
+    }
+
+    /// The links that packets cross from one place to another, last one first, if there is a way:
+    /// the one with the fewest links, the first of several.
+    pub fn way(&self, from: &str, to: &str) -> Option<Vec<(usize, Direction)>> {
         // How each place was reached: over which link, and which way.
         let mut reached: BTreeMap<&str, Option<(usize, Direction)>> = BTreeMap::new();
         reached.insert(from, None);
@@ -147,18 +161,17 @@ impl Network {
                 }
             }
         }
+        let mut way = Vec::new();
         let mut place = to;
-        while let Some((index, direction)) = reached.get(place).copied().flatten() {
-            if index == 0 {
-                return Some(direction);
-            }
+        while let Some((index, direction)) = *reached.get(place)? {
+            way.push((index, direction));
             let [a, b] = &self.wires.get(index)?.between;
             place = match direction {
                 Direction::Forward => a,
                 Direction::Backward => b,
             };
         }
-        None
+        Some(way)
     }
 
     /// All places, each once, in alphabetical order.
@@ -177,6 +190,10 @@ fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
         .as_table()
         .ok_or_else(|| NetworkError::new("", "is not a table"))?
         .clone();
+    known_keys(
+        &table,
+        &["name", "between", "link", "changes", "up", "down"],
+    )?;
     let name = match table.remove("name") {
         Some(Value::String(name)) => name,
         _ => return Err(NetworkError::new("name", "a link needs a name")),
@@ -231,12 +248,14 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
             .as_array()
             .ok_or_else(|| NetworkError::new("changes", "is not an array of tables"))?;
         let mut before = config.clone();
+        let mut last = None;
         for (index, change) in changes.iter().enumerate() {
             let outer = format!("changes[{index}]");
             let mut change = change
                 .as_table()
                 .cloned()
                 .ok_or_else(|| NetworkError::new(&outer, "is not a table"))?;
+            known_keys(&change, &["at", "up", "down"]).map_err(|e| e.within(&outer))?;
             let at = match change.remove("at") {
                 Some(Value::String(text)) => parse_duration(&text)
                     .map_err(|e| NetworkError::new(format!("{outer}.at"), e.to_string()))?,
@@ -247,6 +266,12 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
                     ));
                 }
             };
+            if let Some(last) = last.replace(at)
+                && at <= last
+            {
+                let problem = format!("{at:?} is not after the change before it ({last:?})");
+                return Err(NetworkError::new(format!("{outer}.at"), problem));
+            }
             before = overlaid(&before, change, folder, &mut files).map_err(|e| e.within(&outer))?;
             later.push((at, before.clone()));
         }
@@ -293,6 +318,7 @@ fn overlaid(
         }
     }
     for (side, inner) in sides {
+        known_keys(&inner, &[]).map_err(|e| e.within(&side))?;
         let target = if side == "up" {
             &mut forward
         } else {
@@ -303,17 +329,17 @@ fn overlaid(
             target.insert(key, value);
         }
     }
-    let read = |table: Table| {
-        DirectionConfig::deserialize(Value::Table(table))
-            .map_err(|error| NetworkError::new("", error.message().to_owned()))
+    let one_way = |table: Table, side: &str| {
+        read::<DirectionConfig>(Value::Table(table))
+            .map_err(|error| NetworkError::new(error.field, error.message).within(side))
     };
     let mut config = LinkConfig {
-        forward: read(forward).map_err(|e| e.within("up"))?,
-        backward: read(backward).map_err(|e| e.within("down"))?,
+        forward: one_way(forward, "up")?,
+        backward: one_way(backward, "down")?,
     };
-    let read = config
+    let inputs = config
         .load(folder)
-        .and_then(|read| config.validate().map(|()| read))
+        .and_then(|inputs| config.validate().map(|()| inputs))
         .map_err(|error| {
             let field = error
                 .field
@@ -321,11 +347,35 @@ fn overlaid(
                 .replacen("backward", "down", 1);
             NetworkError::new(field, error.problem)
         })?;
-    files.extend(read.iter().map(|file| {
+    for (side, one_way) in [("up", &config.forward), ("down", &config.backward)] {
+        if one_way.mtu < MIN_MTU {
+            let problem = format!(
+                "{} bytes: nothing would get through, for QUIC's datagrams have at least 1200 bytes \
+                 and IP's and UDP's headers 28",
+                one_way.mtu
+            );
+            return Err(NetworkError::new(format!("{side}.mtu"), problem));
+        }
+    }
+    files.extend(inputs.iter().map(|file| {
         let path = file.path.to_string_lossy().into_owned();
         FileRecord::of(path, file.text.as_bytes())
     }));
     Ok(config)
+}
+
+/// Whether every key is a field of one direction of a link, or one of `more`.
+fn known_keys(table: &Table, more: &[&str]) -> Result<(), NetworkError> {
+    let fields = fields::<DirectionConfig>();
+    let known = |key: &str| fields.contains(&key) || more.contains(&key);
+    let Some(unknown) = table.keys().find(|key| !known(key)) else {
+        return Ok(());
+    };
+    Err(NetworkError {
+        field: unknown.clone(),
+        problem: "there is no such key".to_owned(),
+        names: more.iter().chain(fields).map(|&key| key.into()).collect(),
+    })
 }
 
 /// A share in place of a loss model.
@@ -333,8 +383,7 @@ fn shorthand(key: &str, value: Value) -> Result<Value, NetworkError> {
     if !matches!(key, "loss" | "corruption") || value.is_table() {
         return Ok(value);
     }
-    let share = Share::deserialize(value)
-        .map_err(|error| NetworkError::new(key, error.message().to_owned()))?;
+    let share = read::<Share>(value).map_err(|error| NetworkError::new(key, error.message))?;
     let mut model = Table::new();
     if share.0 > 0.0 {
         model.insert("model".to_owned(), "uniform".into());
@@ -422,17 +471,44 @@ mod tests {
         for (from, to) in [("pop", "far"), ("home", "home"), ("far", "nowhere")] {
             assert_eq!(network.crossing(from, to), None, "{from} {to}");
         }
+        assert_eq!(network.way("home", "far").map(|way| way.len()), Some(3));
+        assert_eq!(network.way("home", "home"), Some(Vec::new()));
+        assert_eq!(network.way("far", "nowhere"), None);
     }
 
     #[test]
     fn errors_name_the_field() {
         for (text, field, part) in [
             ("link = 'goe'", "link", "goe"),
-            ("qeue = '1 BDP'", "up", "qeue"),
+            ("qeue = '1 BDP'", "qeue", "no such key"),
+            ("lniks = []", "lniks", "no such key"),
+            ("dwon.rate = '1 Mb/s'", "dwon", "no such key"),
+            ("down.rtae = '1 Mb/s'", "down.rtae", "no such key"),
             ("loss = 2", "loss", "share"),
-            ("down.rate = '5 MB/s'", "down", "rate"),
+            ("down.rate = '5 MB/s'", "down.rate", "rate"),
+            (
+                "jitter = {spread = '1 ms', ordr = 'fifo'}",
+                "up.jitter.ordr",
+                "ordr",
+            ),
+            ("down.mtu = 1227", "down.mtu", "1200"),
             ("changes = [{rate = '1 Mb/s'}]", "changes[0].at", "time"),
+            (
+                "changes = [{at = '1 s', raet = '1 Mb/s'}]",
+                "changes[0].raet",
+                "no such key",
+            ),
+            (
+                "changes = [{at = '2 s', mtu = 1400}, {at = '2 s', mtu = 1300}]",
+                "changes[1].at",
+                "after",
+            ),
             ("[[links]]\nname = 'a'", "links[0].between", "between"),
+            (
+                "[[links]]\nnmae = 'a'\nbetween = ['a', 'b']",
+                "links[0].nmae",
+                "no such key",
+            ),
         ] {
             let error = read(text).unwrap_err();
             assert_eq!(error.field, field, "{text}: {error}");

@@ -77,6 +77,10 @@ impl Program for Bulk {
             let reason = format!("{} is not between 1 and 10000", self.streams);
             return Err(("streams".to_owned(), reason));
         }
+        if self.bytes == Some(Size(0)) {
+            let reason = "0 bytes: nothing would be sent; without `bytes` it has no end";
+            return Err(("bytes".to_owned(), reason.to_owned()));
+        }
         Ok(())
     }
 }

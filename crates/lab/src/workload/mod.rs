@@ -32,6 +32,7 @@ pub use video::Video;
 
 use crate::{
     outcome::Outcome,
+    reading::{Misread, read},
     session::{Half, Happening, Session},
 };
 
@@ -149,6 +150,22 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// Reads one from a plan, by its kind first, so that faults inside have a place.
+    pub(crate) fn read(value: &toml::Value) -> Result<Self, Misread> {
+        let mut inner = value.clone();
+        let kind = inner.as_table_mut().and_then(|table| table.remove("kind"));
+        match kind.as_ref().and_then(toml::Value::as_str) {
+            Some("bulk") => read(inner).map(Self::Bulk),
+            Some("datagrams") => read(inner).map(Self::Datagrams),
+            Some("messages") => read(inner).map(Self::Messages),
+            Some("objects") => read(inner).map(Self::Objects),
+            Some("page") => read(inner).map(Self::Page),
+            Some("video") => read(inner).map(Self::Video),
+            // Serde has the words for a kind that is not there.
+            _ => read(value.clone()),
+        }
+    }
+
     /// The programs behind it.
     pub fn program(&self) -> &dyn Program {
         match self {
