@@ -1,14 +1,6 @@
-//! A congestion controller of one's own, against CUBIC: `cargo run --release -p tautline-lab
-//! --example my_controller`.
+//! My own congestion controller against CUBIC: `cargo run -p tautline-lab --example my_controller`.
 
-use std::{error::Error, path::Path, sync::Arc};
-
-use tautline_lab::{
-    metric::METRICS,
-    plan::{Plan, ReadOptions},
-    run::play,
-    stack::{Stacks, Tautline},
-};
+use tautline_lab::{plan::Plan, plan::ReadOptions, run::play, stack::Stacks};
 use tautline_transport::congestion::*;
 
 /// One more datagram a round trip, a quarter less at a loss.
@@ -43,47 +35,26 @@ impl CongestionController for Gentle {
     }
 }
 
-#[derive(Debug)]
-struct GentleFactory;
-
-impl ControllerFactory for GentleFactory {
-    fn name(&self) -> &'static str {
-        "gentle"
-    }
-    fn build(&self, context: ControllerContext) -> Box<dyn CongestionController> {
-        Box::new(Gentle {
-            window: context.initial_window as f64,
-            mtu: context.mtu as f64,
-        })
-    }
-}
-
 const PLAN: &str = r#"
 name = "mine"
 title = "gentle and cubic beside each other"
 network = { link = "wifi" }
-flow = [
-  { name = "mine", workload = { kind = "bulk" } },
-  { name = "theirs", workload = { kind = "bulk" }, measure = false, stack = { congestion = "cubic" } },
-]
+flow = [{ name = "mine", workload = { kind = "bulk" } },
+        { name = "theirs", workload = { kind = "bulk" }, measure = false, stack.congestion = "cubic" }]
 solution = [{ name = "gentle", congestion = "gentle" }, { name = "cubic", congestion = "cubic" }]
 run = { limit = "60 s", window = ["10 s", "60 s"] }
 "#;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut stacks = Stacks::default();
-    let ours = Tautline::default().with_controller(Arc::new(GentleFactory));
-    stacks.register("tautline", Arc::new(ours));
-    let plan = Plan::parse(PLAN, Path::new("."), &ReadOptions::default(), &stacks)?;
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let stacks = Stacks::with_controller("gentle", |path| Gentle {
+        window: path.initial_window as f64,
+        mtu: path.mtu as f64,
+    });
+    let plan = Plan::parse(PLAN, ".".as_ref(), &ReadOptions::default(), &stacks)?;
     for cell in plan.cells() {
         let record = play(&plan.scene(&cell, &stacks)?, &stacks, cell.seed)?;
-        println!("{} against cubic", plan.solutions[cell.solution].0);
-        for metric in METRICS
-            .iter()
-            .filter(|m| ["share", "utilisation", "jain"].contains(&m.name))
-        {
-            println!("  {:12} {:?}", metric.name, (metric.compute)(&record));
-        }
+        let figures = ["share", "utilisation", "jain"].map(|name| (name, record.metric(name)));
+        println!("{}: {figures:?}", plan.solutions[cell.solution].0);
     }
     Ok(())
 }

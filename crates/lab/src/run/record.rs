@@ -5,7 +5,7 @@ use std::time::Duration;
 use tautline_sim::{Direction, DirectionStats, LinkConfig};
 use tautline_transport::time::Instant;
 
-use crate::{outcome::Outcome, stack::WireStats};
+use crate::{metric::METRICS, outcome::Outcome, stack::WireStats};
 
 /// A flow at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +164,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// The metric of this name ([`METRICS`]); `None` also when there is no such metric.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let metric = METRICS.iter().find(|metric| metric.name == name)?;
+        (metric.compute)(self)
+    }
+
     /// The connections that count.
     pub fn measured(&self) -> impl Iterator<Item = &FlowRecord> {
         self.flows.iter().filter(|flow| flow.measured)

@@ -14,7 +14,13 @@ pub use options::{Speed, StackOptions};
 pub use ours::Tautline;
 pub use split_tcp::SplitTcp;
 use tautline_sim::{Node, tls::KeyLines};
-use tautline_transport::{observe::SharedSinkFactory, rng::Rng, time::Instant, units::Rate};
+use tautline_transport::{
+    congestion::{CongestionController, ControllerContext},
+    observe::SharedSinkFactory,
+    rng::Rng,
+    time::Instant,
+    units::Rate,
+};
 
 use crate::session::Half;
 
@@ -158,6 +164,18 @@ impl Default for Stacks {
 }
 
 impl Stacks {
+    /// The stacks of this crate, `tautline` with one more congestion controller under this name,
+    /// which `build` makes for each path.
+    pub fn with_controller<C: CongestionController + 'static>(
+        name: &'static str,
+        build: impl Fn(ControllerContext) -> C + Send + Sync + 'static,
+    ) -> Self {
+        let mut stacks = Self::default();
+        let ours = Tautline::default().with_controller_fn(name, build);
+        stacks.register("tautline", Arc::new(ours));
+        stacks
+    }
+
     /// Adds a stack, or replaces the one of that name.
     pub fn register(&mut self, name: &str, stack: Arc<dyn Stack>) {
         self.0.insert(name.to_owned(), stack);
@@ -179,5 +197,15 @@ impl Stacks {
     /// All names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// As short as the documentation says, blank lines and all.
+    #[test]
+    fn a_controller_of_ones_own_takes_sixty_lines() {
+        let text = include_str!("../../examples/my_controller.rs");
+        assert!(text.lines().count() <= 60);
     }
 }

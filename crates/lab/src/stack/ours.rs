@@ -1,6 +1,6 @@
 //! Our own transport.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use bytes::Bytes;
 use tautline_sim::{
@@ -11,7 +11,9 @@ use tautline_sim::{
 use tautline_transport::{
     ack,
     config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, WindowConfig},
-    congestion::{self, SharedControllerFactory},
+    congestion::{
+        self, CongestionController, ControllerContext, ControllerFactory, SharedControllerFactory,
+    },
     connection::{Connection, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
@@ -40,6 +42,17 @@ impl Tautline {
         self
     }
 
+    /// The same, with one more congestion controller under this name, which `build` makes for each
+    /// path.
+    #[must_use]
+    pub fn with_controller_fn<C: CongestionController + 'static>(
+        self,
+        name: &'static str,
+        build: impl Fn(ControllerContext) -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.with_controller(Arc::new(Built { name, build }))
+    }
+
     /// The transport's configuration under these options, as both ends of a flow get it; also for
     /// those who want the same one on real sockets.
     ///
@@ -52,6 +65,32 @@ impl Tautline {
     fn controller(&self, name: &str) -> Option<SharedControllerFactory> {
         let own = self.controllers.iter().find(|own| own.name() == name);
         own.cloned().or_else(|| congestion::registry::by_name(name))
+    }
+}
+
+/// A factory that is a function.
+struct Built<F> {
+    name: &'static str,
+    build: F,
+}
+
+impl<F> fmt::Debug for Built<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Built").field("name", &self.name).finish()
+    }
+}
+
+impl<C, F> ControllerFactory for Built<F>
+where
+    C: CongestionController + 'static,
+    F: Fn(ControllerContext) -> C + Send + Sync,
+{
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn build(&self, context: ControllerContext) -> Box<dyn CongestionController> {
+        Box::new((self.build)(context))
     }
 }
 
