@@ -131,8 +131,13 @@ fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
         let told = told(&output);
         assert!(told.contains(words), "{to}: {told}");
     }
-    let output = lab(root, &["run", "satcom-a9"]);
-    assert!(told(&output).contains("satcom-a1"), "{}", told(&output));
+    for arguments in [["run", "startlink"], ["list", "startlink"]] {
+        let output = lab(root, &arguments);
+        assert!(!output.status.success());
+        let told = told(&output);
+        assert!(told.contains("did you mean `starlink`?"), "{told}");
+        assert!(told.contains("satcom-a1, satcom-a2"), "{told}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     if let Some(name) = &args.plan {
         let known = laboratory
             .plan(name)
-            .ok_or_else(|| Failure::new(format!("no bundled plan is called {name:?}")))?;
+            .ok_or_else(|| laboratory.unknown("no bundled plan", name))?;
         return print(known.text);
     }
     let mut text = String::new();

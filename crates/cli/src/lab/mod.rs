@@ -20,7 +20,7 @@ use clap::Subcommand;
 use tautline_lab::{
     bundled::{self, Bundled},
     campaign::{self, CampaignError},
-    plan::{Plan, ReadOptions},
+    plan::{Plan, ReadOptions, nearest},
     stack::Stacks,
 };
 
@@ -71,6 +71,17 @@ impl Laboratory {
     fn plan(&self, name: &str) -> Option<&Bundled> {
         self.plans().find(|plan| plan.name == name)
     }
+
+    /// That no plan has this name; which one was perhaps meant.
+    fn unknown(&self, what: &str, name: &str) -> Failure {
+        let names: Vec<&str> = self.plans().map(|plan| plan.name).collect();
+        let hint = match nearest(name, names.iter().copied()) {
+            Some(nearest) => format!("; did you mean `{nearest}`?"),
+            None => ".".to_owned(),
+        };
+        let names = names.join(", ");
+        Failure::new(format!("{what} is called {name:?}{hint} There are {names}"))
+    }
 }
 
 /// Runs a command, tells how it failed, and returns the program's exit code.
@@ -98,11 +109,7 @@ fn find(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome<P
         return Plan::parse(known.text, Path::new("."), options, stacks).map_err(words);
     }
     if !path.exists() && !plan.contains(['/', '\\', '.']) {
-        let names: Vec<&str> = laboratory.plans().map(|plan| plan.name).collect();
-        return Err(Failure::new(format!(
-            "no bundled plan and no file is called {plan:?}; there are {}",
-            names.join(", ")
-        )));
+        return Err(laboratory.unknown("no bundled plan and no file", plan));
     }
     Plan::read(path, options, stacks).map_err(words)
 }
