@@ -39,6 +39,12 @@ impl Item {
         self.done.map(|done| done.saturating_since(self.wanted))
     }
 
+    /// How long after its deadline it came, zero when in time; `None` without a deadline, and when
+    /// it did not come.
+    pub fn lateness(&self) -> Option<Duration> {
+        Some(self.duration()?.saturating_sub(self.deadline?))
+    }
+
     /// Whether it came in time; an item without a deadline is in time when it came.
     pub fn on_time(&self) -> bool {
         match (self.duration(), self.deadline) {

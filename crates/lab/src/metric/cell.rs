@@ -1,5 +1,7 @@
 //! Metrics of a whole cell: over the measured flows, and of the first link in their direction.
 
+use std::time::Duration;
+
 use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
 use super::{CellMetric, jain, quantile};
@@ -86,9 +88,9 @@ pub const METRICS: &[CellMetric] = &[
         "jain",
         "1",
         Some(true),
-        "Jain's index over the goodputs in the window of all flows in the measured direction that do not end before the window",
+        "Jain's index over the goodputs in the window of the flows in the measured direction that were there for the whole of it: begun by its start, neither finished nor stopped before its end; empty when fewer than two were",
         "Jain's fairness index (002 eq. 6.3)",
-        |r| jain(&bulk_rates(r))
+        |r| jain(&lasting_rates(r)?)
     ),
     metric!(
         "share",
@@ -105,7 +107,7 @@ pub const METRICS: &[CellMetric] = &[
         "rtt_mean_ms",
         "ms",
         Some(false),
-        "mean of the senders' smoothed RTT over the samples in the window",
+        "mean of the senders' smoothed RTT (less the acknowledgement delay that the receiver states, RFC 9002 s5.3, where the stack knows it) over the samples in the window",
         "RTT",
         |r| {
             let values = rtts(r);
@@ -324,6 +326,30 @@ pub const METRICS: &[CellMetric] = &[
             items(r).count() as f64
         )
     ),
+    metric!(
+        "late_p50_ms",
+        "ms",
+        Some(false),
+        "median of how long after its deadline an item came, 0 when in time; of items that have one and came (on_time counts the others); empty when none has one",
+        "message lateness",
+        |r| quantile(&lateness(r), 0.5)
+    ),
+    metric!(
+        "late_p95_ms",
+        "ms",
+        Some(false),
+        "95th percentile of the same",
+        "",
+        |r| quantile(&lateness(r), 0.95)
+    ),
+    metric!(
+        "late_max_ms",
+        "ms",
+        Some(false),
+        "largest of the same",
+        "",
+        |r| quantile(&lateness(r), 1.0)
+    ),
     metric!("end_s", "s", None, "simulated time of the run", "", |r| {
         Some(r.end.as_secs_f64())
     }),
@@ -406,17 +432,12 @@ fn total_goodput(record: &Record) -> Option<f64> {
     Some(beside(record).map(|flow| flow.goodput(record.window)).sum())
 }
 
-fn bulk_rates(record: &Record) -> Vec<f64> {
-    if has_window(record).is_none() {
-        return Vec::new();
-    }
-    beside(record)
-        .filter(|flow| {
-            let finished = flow.receiver.finished.map(|at| at.since_origin());
-            finished.is_none_or(|at| at > record.window.0)
-        })
-        .map(|flow| flow.goodput(record.window))
-        .collect()
+/// Of the flows that were there for the whole window: a short one beside them shares nothing.
+fn lasting_rates(record: &Record) -> Option<Vec<f64>> {
+    has_window(record)?;
+    let lasting = beside(record).filter(|flow| flow.lasts(record.window));
+    let rates: Vec<f64> = lasting.map(|flow| flow.goodput(record.window)).collect();
+    (rates.len() > 1).then_some(rates)
 }
 
 fn rtts(record: &Record) -> Vec<f64> {
@@ -451,10 +472,15 @@ fn items(record: &Record) -> impl Iterator<Item = &Item> {
 }
 
 fn durations(record: &Record) -> Vec<f64> {
-    let mut all: Vec<f64> = items(record)
-        .filter_map(Item::duration)
-        .map(|duration| duration.as_secs_f64() * 1e3)
-        .collect();
+    sorted_millis(items(record).filter_map(Item::duration))
+}
+
+fn lateness(record: &Record) -> Vec<f64> {
+    sorted_millis(items(record).filter_map(Item::lateness))
+}
+
+fn sorted_millis(durations: impl Iterator<Item = Duration>) -> Vec<f64> {
+    let mut all: Vec<f64> = durations.map(|one| one.as_secs_f64() * 1e3).collect();
     all.sort_by(f64::total_cmp);
     all
 }

@@ -322,6 +322,7 @@ impl Stage {
                 congestion: options.congestion.clone(),
                 deterministic: player.stack.is_deterministic(options),
                 start: player.start,
+                stop: flow.stop.map(|stop| Instant::ZERO + stop.0),
                 receiver: outcome(player.receiver),
                 connected: outcome(End::Client).connected,
                 error: outcome(End::Client).error.or(outcome(End::Server).error),

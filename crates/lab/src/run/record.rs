@@ -37,6 +37,8 @@ pub struct FlowRecord {
     pub deterministic: bool,
     /// When the client connected.
     pub start: Instant,
+    /// When the client was to close, whatever the workload had done by then.
+    pub stop: Option<Instant>,
     /// When the client's handshake was complete.
     pub connected: Option<Instant>,
     /// What the end that receives most has seen.
@@ -72,6 +74,13 @@ impl FlowRecord {
             .checked_sub(1)
             .and_then(|index| self.history.get(index))
             .map_or(0, |sample| sample.received)
+    }
+
+    /// Whether it began by the first time and was neither finished nor stopped before the second.
+    /// One that failed counts: it got nothing.
+    pub fn lasts(&self, (from, to): (Duration, Duration)) -> bool {
+        let ended = |at: Option<Instant>| at.is_some_and(|at| at.since_origin() < to);
+        self.start.since_origin() <= from && !ended(self.receiver.finished) && !ended(self.stop)
     }
 
     /// Application bits per second between two times.
