@@ -9,11 +9,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{CampaignError, at, cell::Entry, write_whole};
+use super::{CampaignError, MadeBy, at, cell::Entry, write_whole};
 use crate::{
     metric::{FLOW_METRICS, METRICS},
     plan::{Plan, ReadOptions},
     stack::Stacks,
+    table::Value,
 };
 
 /// What the folder's results are of.
@@ -28,8 +29,13 @@ pub(super) struct Manifest {
     draw: u64,
     seeds: Option<u64>,
     cells: usize,
+    /// The plan file as it was named, for those who want to run it again; a bundled plan has none.
+    #[serde(default)]
+    source: Option<String>,
     /// Names of the metrics: another version of the laboratory may have others.
     metrics: Vec<String>,
+    #[serde(default)]
+    made_by: MadeBy,
 }
 
 /// The folder from the root, so that results can be read from anywhere.
@@ -45,11 +51,7 @@ fn absolute(folder: &Path) -> PathBuf {
 const MANIFEST: &str = "manifest.json";
 
 impl Manifest {
-    pub(super) fn of(plan: &Plan) -> Self {
-        let cell = METRICS.iter().map(|metric| metric.name.to_owned());
-        let flow = FLOW_METRICS
-            .iter()
-            .map(|metric| format!("flow.{}", metric.name));
+    pub(super) fn of(plan: &Plan, stacks: &Stacks) -> Self {
         Self {
             plan: plan.text.clone(),
             folder: absolute(plan.folder()),
@@ -58,7 +60,9 @@ impl Manifest {
             draw: plan.options.draw,
             seeds: plan.options.seeds,
             cells: plan.len(),
-            metrics: cell.chain(flow).collect(),
+            source: plan.source.clone(),
+            metrics: metrics(),
+            made_by: MadeBy::this(stacks),
         }
     }
 
@@ -72,17 +76,13 @@ impl Manifest {
     }
 
     pub(super) fn plan(&self, folder: &Path, stacks: &Stacks) -> Result<Plan, CampaignError> {
-        let options = ReadOptions {
-            smoke: self.smoke,
-            draw: self.draw,
-            seeds: self.seeds,
-        };
-        Plan::parse(&self.plan, &self.folder, &options, stacks).map_err(|error| {
-            CampaignError::Other {
-                path: folder.to_owned(),
-                reason: format!("its plan cannot be read any more ({error})"),
-            }
-        })
+        let read = Plan::parse(&self.plan, &self.folder, &self.options(), stacks);
+        let mut plan = read.map_err(|error| CampaignError::Other {
+            path: folder.to_owned(),
+            reason: format!("its plan cannot be read any more ({error})"),
+        })?;
+        plan.source = self.source.clone();
+        Ok(plan)
     }
 
     /// Claims an empty folder, or checks that a used one is of the same plan.
@@ -106,24 +106,98 @@ impl Manifest {
         })
     }
 
-    pub(super) fn confirm(&self, folder: &Path) -> Result<(), CampaignError> {
+    /// Whether cells of this manifest may join what the folder holds.
+    fn confirm(&self, folder: &Path) -> Result<(), CampaignError> {
         let theirs = Self::read(folder)?;
-        let reason = if theirs.plan != self.plan {
+        let differs = theirs
+            .other_than(&self.plan, &self.files, &self.options())
+            .or_else(|| theirs.made_by.differs_from(&self.made_by))
+            .or_else(|| {
+                let words = "it holds results of a laboratory with other metrics";
+                (theirs.metrics != self.metrics).then(|| words.to_owned())
+            });
+        other(folder, differs)
+    }
+
+    /// Whether a folder's results are of this plan.
+    pub(super) fn is_of(&self, plan: &Plan, folder: &Path) -> Result<(), CampaignError> {
+        other(
+            folder,
+            self.other_than(&plan.text, &plan.files, &plan.options),
+        )
+    }
+
+    fn other_than(
+        &self,
+        plan: &str,
+        files: &BTreeMap<String, String>,
+        options: &ReadOptions,
+    ) -> Option<String> {
+        let options = (options.smoke, options.draw, options.seeds);
+        let reason = if self.plan != plan {
             "it holds results of another plan, or of another version of this one"
-        } else if theirs.metrics != self.metrics {
-            "it holds results of a version of the laboratory with other metrics"
-        } else if theirs.files != self.files {
+        } else if self.files != *files {
             "the files that the plan names have changed since"
-        } else if (theirs.smoke, theirs.draw, theirs.seeds) != (self.smoke, self.draw, self.seeds) {
+        } else if (self.smoke, self.draw, self.seeds) != options {
             "it holds results of this plan with other options (smoke, draw, seeds)"
         } else {
-            return Ok(());
+            return None;
         };
-        Err(CampaignError::Other {
-            path: folder.to_owned(),
-            reason: reason.to_owned(),
-        })
+        Some(reason.to_owned())
     }
+
+    /// Puts entries of another version's metrics into the order of this one's.
+    pub(super) fn align<'a>(&self, entries: impl Iterator<Item = &'a mut Entry>) {
+        let wanted = metrics();
+        if self.metrics == wanted {
+            return;
+        }
+        let split = |names: &[String]| -> (Vec<String>, Vec<String>) {
+            let (flow, cell) = names.iter().cloned().partition(|n| n.starts_with("flow."));
+            (cell, flow)
+        };
+        let ((cell, flow), (their_cell, their_flow)) = (split(&wanted), split(&self.metrics));
+        let reorder = |values: &mut Vec<Value>, wanted: &[String], theirs: &[String]| {
+            let place = |name: &String| theirs.iter().position(|their| their == name);
+            let value = |name| Some(values.get(place(name)?)?.clone());
+            let aligned = wanted.iter().map(|name| value(name).unwrap_or(Value::NONE));
+            *values = aligned.collect();
+        };
+        for entry in entries {
+            reorder(&mut entry.metrics, &cell, &their_cell);
+            for connection in &mut entry.flows {
+                reorder(&mut connection.metrics, &flow, &their_flow);
+            }
+        }
+    }
+
+    /// The laboratory that made the results.
+    pub(super) fn into_made_by(self) -> MadeBy {
+        self.made_by
+    }
+
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            smoke: self.smoke,
+            draw: self.draw,
+            seeds: self.seeds,
+        }
+    }
+}
+
+/// The metrics of this version, a cell's first.
+fn metrics() -> Vec<String> {
+    let cell = METRICS.iter().map(|metric| metric.name.to_owned());
+    let flow = FLOW_METRICS.iter();
+    cell.chain(flow.map(|metric| format!("flow.{}", metric.name)))
+        .collect()
+}
+
+fn other(folder: &Path, reason: Option<String>) -> Result<(), CampaignError> {
+    reason.map_or(Ok(()), |reason| {
+        let path = folder.to_owned();
+        Err(CampaignError::Other { path, reason })
+    })
 }
 
 /// Entries, a line each, in the order in which they were finished.

@@ -11,6 +11,7 @@
 mod cell;
 mod columns;
 mod journal;
+mod made_by;
 
 use std::{
     collections::BTreeSet,
@@ -23,6 +24,7 @@ use std::{
 };
 
 pub use cell::{Entry, FlowEntry, Kept, Moment, run_cell};
+pub use made_by::{MadeBy, RESULTS};
 
 use self::{
     columns::Tables,
@@ -119,7 +121,7 @@ pub fn run(
 ) -> Result<Ending, CampaignError> {
     let folder = &settings.folder;
     fs::create_dir_all(folder).map_err(at(folder))?;
-    Manifest::of(plan).establish(folder, settings.resume)?;
+    Manifest::of(plan, stacks).establish(folder, settings.resume)?;
     let mut journal = Journal::open(&folder.join("journal.jsonl"))?;
     let finished: BTreeSet<usize> = journal.cells()?;
     let wanted: Vec<usize> = (0..plan.len())
@@ -217,16 +219,21 @@ pub struct Results {
     pub items: Table,
     /// Cells without a row yet.
     pub missing: usize,
+    /// The laboratory that made them.
+    pub made_by: MadeBy,
 }
 
-/// Reads what a folder holds, of a campaign that need not be finished.
+/// Reads what a folder holds, of a campaign that need not be finished. Another version of the
+/// laboratory may have made it: metrics that it did not have are empty.
 ///
 /// # Errors
 /// Files that cannot be read, or are of another plan.
 pub fn results(plan: &Plan, folder: &Path) -> Result<Results, CampaignError> {
-    Manifest::of(plan).confirm(folder)?;
+    let manifest = Manifest::read(folder)?;
+    manifest.is_of(plan, folder)?;
     let journal = Journal::read_only(&folder.join("journal.jsonl"))?;
-    let entries = journal.entries()?;
+    let mut entries = journal.entries()?;
+    manifest.align(entries.values_mut());
     let missing = plan.len().saturating_sub(entries.len());
     let tables = Tables::of(plan, entries);
     Ok(Results {
@@ -235,6 +242,7 @@ pub fn results(plan: &Plan, folder: &Path) -> Result<Results, CampaignError> {
         series: tables.series,
         items: tables.items,
         missing,
+        made_by: manifest.into_made_by(),
     })
 }
 

@@ -278,3 +278,149 @@ fn rates_are_of_what_was_played() {
     assert!((capacity.unwrap() / expected - 1.0).abs() < 1e-9, "{to:?}");
     assert!(early < 1.0, "the change came too late to matter: {to:?}");
 }
+
+/// Cells of two laboratories would stand in one table; those of one of them can still be read.
+#[test]
+fn another_laboratory_does_not_go_on() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = plan(PLAN);
+    go(&plan, root.path(), 1, 1);
+    let path = root.path().join("manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    assert!(!manifest.contains(&std::env::consts::ARCH.to_owned()));
+    let settings = Settings {
+        folder: root.path().to_owned(),
+        jobs: 1,
+        resume: true,
+    };
+    let stop = AtomicBool::new(false);
+    let now = MadeBy::this(&Stacks::default());
+    let version = format!("\"version\": {:?}", now.version);
+    let results_of = format!("\"results\": {RESULTS}");
+    for (from, to, words) in [
+        (
+            version.as_str(),
+            "\"version\": \"0.0.9\"",
+            "results of tautline-lab 0.0.9",
+        ),
+        (
+            results_of.as_str(),
+            "\"results\": 999",
+            "(results 999); this is",
+        ),
+        (
+            "\"initial_window_packets\": \"10\"",
+            "\"initial_window_packets\": \"32\"",
+            "default of initial_window_packets of stack tautline was 32 and is 10",
+        ),
+        ("\"queue_drops\"", "\"queue_falls\"", "other metrics"),
+    ] {
+        let changed = manifest.replace(from, to);
+        assert_ne!(changed, manifest, "{from}: {manifest}");
+        fs::write(&path, changed).unwrap();
+        let error = run(&plan, &Stacks::default(), &settings, &stop, |_| {}).unwrap_err();
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        let read = results(&plan, root.path()).unwrap();
+        assert!(!read.cells.rows.is_empty());
+        let known = |name| {
+            read.cells
+                .values(name)
+                .all(|value| value.as_number().is_some())
+        };
+        assert!(known("events") && known("completion_s"));
+        assert_eq!(known("queue_drops"), !words.contains("metrics"));
+    }
+    // A folder from before versions were written down.
+    let mut old: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    old.as_object_mut().unwrap().remove("made_by");
+    fs::write(&path, old.to_string()).unwrap();
+    let error = run(&plan, &Stacks::default(), &settings, &stop, |_| {}).unwrap_err();
+    assert!(error.to_string().contains("before versions"), "{error}");
+    assert!(
+        !results(&plan, root.path())
+            .unwrap()
+            .made_by
+            .is_of_this_version()
+    );
+    fs::write(&path, manifest).unwrap();
+    let ending = go(&plan, root.path(), 1, usize::MAX);
+    assert!(matches!(ending, Ending::Complete(_)));
+}
+
+/// Short flows have no share of a window; those that fill it have.
+#[test]
+fn fairness_is_among_flows_that_last() {
+    let long = PLAN
+        .replace(
+            "kind = \"objects\", count = 3, bytes = \"20 kB\"",
+            "kind = \"bulk\"",
+        )
+        .replace("path = \"network.loss\"", "path = \"flow.other.start\"")
+        .replace("values = [0, \"1 %\"]", "values = [\"0 s\"]")
+        .replace("seeds = 2", "window = [\"5 s\", \"15 s\"]");
+    let short = |keys: &str| {
+        let flow = format!(
+            "[[flow]]\nname = \"short\"\nmeasure = false\n{keys}\n[[solution]]\nname = \"cubic\""
+        );
+        long.replacen("[[solution]]\nname = \"cubic\"", &flow, 1)
+    };
+    let bulk = "workload = { kind = \"bulk\" }";
+    for keys in [
+        "workload = { kind = \"bulk\", bytes = \"100 kB\" }\nstart = \"6 s\"",
+        "workload = { kind = \"bulk\", bytes = \"8 MB\" }",
+        &format!("{bulk}\nstop = \"7 s\""),
+    ] {
+        let record = record_of(&short(keys));
+        let rates: Vec<f64> = record
+            .flows
+            .iter()
+            .map(|f| f.goodput(record.window))
+            .collect();
+        assert!(rates[2] > 0.0, "{keys}: not in the window: {rates:?}");
+        let expected = crate::metric::jain(&rates[..2]);
+        assert_eq!(value(&record, "jain"), expected, "{keys}");
+    }
+    let record = record_of(&short(bulk));
+    let rates: Vec<f64> = record
+        .flows
+        .iter()
+        .map(|f| f.goodput(record.window))
+        .collect();
+    assert_eq!(value(&record, "jain"), crate::metric::jain(&rates));
+    let alone = long.replace("values = [\"0 s\"]", "values = [\"6 s\"]");
+    assert_eq!(value(&record_of(&alone), "jain"), None);
+}
+
+#[test]
+fn lateness_is_after_the_deadline() {
+    let with = |deadline: &str| {
+        let messages = format!(
+            "kind = \"messages\", trace = {{ constant = {{ every = \"40 ms\", count = 25, bytes = \"20 kB\" }} }}{deadline}"
+        );
+        record_of(&PLAN.replace(
+            "kind = \"objects\", count = 3, bytes = \"20 kB\"",
+            &messages,
+        ))
+    };
+    let none = with("");
+    assert_eq!(value(&none, "late_p50_ms"), None);
+    // No message of 8 ms at 20 Mb/s comes over 12.5 ms in less; all do in a minute.
+    let strict = with(", deadline = \"5 ms\"");
+    for (late, delay) in [
+        ("late_p50_ms", "item_p50_ms"),
+        ("late_p95_ms", "item_p95_ms"),
+        ("late_max_ms", "item_max_ms"),
+    ] {
+        let (late, delay) = (
+            value(&strict, late).unwrap(),
+            value(&strict, delay).unwrap(),
+        );
+        assert!(
+            late > 15.0 && (delay - late - 5.0).abs() < 1e-6,
+            "{late} {delay}"
+        );
+    }
+    let ample = with(", deadline = \"60 s\"");
+    assert_eq!(value(&ample, "late_max_ms"), Some(0.0));
+    assert_eq!(value(&ample, "on_time"), Some(1.0));
+}

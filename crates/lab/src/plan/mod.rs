@@ -78,6 +78,8 @@ pub struct Plan {
     pub solutions: Vec<(String, StackOptions)>,
     /// Repetitions of each point and solution.
     pub repetitions: u64,
+    /// Repetitions that the plan asks for at this size.
+    pub planned: u64,
     /// What is kept beside rows.
     pub keep: Keep,
     /// What its report shows.
@@ -88,6 +90,8 @@ pub struct Plan {
     pub text: String,
     /// How it was read.
     pub options: ReadOptions,
+    /// Its file as it was named: relative, or a bare name; `None` for a plan that is not a file.
+    pub source: Option<String>,
     /// Where files that it names are looked for.
     folder: PathBuf,
     base: Table,
@@ -144,10 +148,18 @@ impl Plan {
         let text =
             String::from_utf8(content).map_err(|_| fail("it is not text in UTF-8".to_owned()))?;
         let folder = file.parent().unwrap_or(Path::new("."));
-        Self::parse(&text, folder, options, stacks).map_err(|error| PlanError {
+        let read = Self::parse(&text, folder, options, stacks);
+        let mut plan = read.map_err(|error| PlanError {
             file: Some(file.to_owned()),
             ..error
-        })
+        })?;
+        // Where somebody's files are on their machine is nobody's business.
+        let told = match file.is_absolute() {
+            true => file.file_name().map(Path::new),
+            false => Some(file),
+        };
+        plan.source = told.map(|file| file.to_string_lossy().into_owned());
+        Ok(plan)
     }
 
     /// Reads and checks a plan; files it names are looked for in `folder`.
@@ -230,11 +242,13 @@ impl Plan {
             points,
             solutions,
             repetitions,
+            planned: run.seeds,
             keep: run.keep(),
             report,
             files: BTreeMap::new(),
             text: text.to_owned(),
             options: options.clone(),
+            source: None,
             folder: folder.to_owned(),
             base: table,
         };

@@ -22,6 +22,9 @@ pub struct ReportOptions {
     /// The factor along the axis of charts.
     #[serde(default)]
     pub x: Option<String>,
+    /// What is to be known before ours and theirs are compared, a paragraph each.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What the papers report, to stand beside.
     #[serde(default)]
     pub paper: Vec<PaperFigure>,

@@ -6,7 +6,10 @@ use super::{
     chart::{Block, Cell, Column, Row, Section, Table},
     data::{Data, Distinct, Shown},
 };
-use crate::stack::program;
+use crate::{
+    campaign::{MadeBy, RESULTS},
+    stack::program,
+};
 
 /// Groups of failures that get a row; further ones are counted in one.
 const MOST_REASONS: usize = 200;
@@ -32,7 +35,9 @@ fn made(data: &Data<'_>) -> Section {
     let options = &plan.options;
     let stacks = plan.solutions.iter();
     let program = program(stacks.map(|(_, options)| options.stack.as_str()));
-    let mut command = format!("{program} run {}", plan.name);
+    let source = plan.source.as_deref().map(quoted);
+    let source = source.unwrap_or_else(|| plan.name.clone());
+    let mut command = format!("{program} run {source}");
     if options.smoke {
         command.push_str(" --smoke");
     }
@@ -59,15 +64,9 @@ fn made(data: &Data<'_>) -> Section {
     );
     let mut entries = vec![
         ("plan".to_owned(), plan.name.clone()),
-        (
-            "size".to_owned(),
-            if options.smoke {
-                "smoke: reduced, to show that it runs; its figures prove nothing".to_owned()
-            } else {
-                "full".to_owned()
-            },
-        ),
+        ("size".to_owned(), size(data)),
         ("draw".to_owned(), options.draw.to_string()),
+        ("made by".to_owned(), maker(&data.results.made_by)),
         ("cells".to_owned(), cells),
         (
             "chance".to_owned(),
@@ -91,6 +90,55 @@ fn made(data: &Data<'_>) -> Section {
         heading: "How it was made".to_owned(),
         blocks: vec![Block::Code(command), Block::Definitions(entries)],
     }
+}
+
+/// How much of the plan was run.
+fn size(data: &Data<'_>) -> String {
+    let plan = data.plan;
+    let size = if plan.options.smoke {
+        "smoke: reduced, to show that it runs; its figures prove nothing"
+    } else {
+        "full"
+    };
+    match fewer(data) {
+        Some(words) if plan.options.smoke => format!("{size}; {words}"),
+        Some(words) => words,
+        None if plan.repetitions > plan.planned => format!(
+            "{size}, with {} repetitions instead of the plan's {}",
+            plan.repetitions, plan.planned
+        ),
+        None => size.to_owned(),
+    }
+}
+
+/// That there are fewer repetitions than the plan asks for.
+fn fewer(data: &Data<'_>) -> Option<String> {
+    let (made, planned) = (data.plan.repetitions, data.plan.planned);
+    let plural = if made == 1 { "" } else { "s" };
+    (made < planned).then(|| {
+        format!("reduced: {made} repetition{plural} of each cell instead of the plan's {planned}")
+    })
+}
+
+/// Which laboratory, and whether it is another one than writes the report.
+fn maker(made_by: &MadeBy) -> String {
+    if made_by.is_of_this_version() {
+        return made_by.to_string();
+    }
+    format!(
+        "{made_by}; the report is by tautline-lab {} (results {RESULTS}), with which figures may be \
+         others, and formulas may have changed",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    if path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
 }
 
 fn levels(levels: &[Distinct]) -> String {
@@ -142,6 +190,11 @@ fn outcome(data: &Data<'_>) -> Section {
         n => format!(" {n} hold a stack that does not repeat itself with the same seed."),
     });
     let mut blocks = vec![Block::Text(words)];
+    if let Some(mut words) = fewer(data) {
+        words.push_str(": spreads and intervals are those of so few.");
+        words.replace_range(..1, "R");
+        blocks.push(Block::Text(words));
+    }
     if !troubled.is_empty() {
         blocks.push(Block::Text(
             "A row that is not ok still counts wherever it has a value; where it has none, tables \

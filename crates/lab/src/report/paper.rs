@@ -30,16 +30,17 @@ pub(super) fn section(data: &Data<'_>) -> Option<Section> {
         ],
         rows,
     };
+    let mut blocks = vec![Block::Text(
+        "Their value as the text gives it; ours is the median over the cells that compare, all \
+         repetitions."
+            .to_owned(),
+    )];
+    let notes = data.plan.report.notes.iter();
+    blocks.extend(notes.map(|note| Block::Text(note.clone())));
+    blocks.push(Block::Table(table));
     Some(Section {
         heading: "The papers' figures beside ours".to_owned(),
-        blocks: vec![
-            Block::Text(
-                "Their value as the text gives it; ours is the median over the cells that \
-                 compare, all repetitions."
-                    .to_owned(),
-            ),
-            Block::Table(table),
-        ],
+        blocks,
     })
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::{
+    campaign::MadeBy,
     metric::METRICS,
     plan::{Cell, ReadOptions, ReportOptions},
     stack::Stacks,
@@ -169,6 +170,7 @@ fn results(
         series,
         items,
         missing,
+        made_by: MadeBy::this(&Stacks::default()),
     }
 }
 
@@ -431,8 +433,39 @@ fn whatever_the_results_are_there_is_a_report() {
             flows: Table::default(),
             series: Table::default(),
             items: Table::default(),
+            made_by: MadeBy::this(&Stacks::default()),
             missing: plan.len(),
         };
         check(&document(&plan, &empty));
     }
+}
+
+/// The command is one that makes the same again, whoever reads it.
+#[test]
+fn how_it_was_made_is_told_for_plans_of_ones_own_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my plan.toml");
+    std::fs::write(&file, format!("{HEAD}{GRID}\n[run]\nseeds = 3\n")).unwrap();
+    let options = ReadOptions {
+        seeds: Some(1),
+        ..ReadOptions::default()
+    };
+    let mut plan = Plan::read(&file, &options, &Stacks::default()).unwrap();
+    let page = |plan: &Plan, made_by: &MadeBy| {
+        let mut results = results(plan, usual, fine);
+        results.made_by = made_by.clone();
+        document(plan, &results).to_markdown("figures")
+    };
+    let now = MadeBy::this(&Stacks::default());
+    let text = page(&plan, &now);
+    assert!(text.contains("lab run 'my plan.toml' --seeds 1"), "{text}");
+    assert!(!text.contains(&folder.path().to_string_lossy().into_owned()));
+    let few = "educed: 1 repetition of each cell instead of the plan's 3";
+    assert_eq!(text.matches(few).count(), 2, "{text}");
+    plan.source = Some("plans/mine.toml".to_owned());
+    assert!(page(&plan, &now).contains("lab run plans/mine.toml --seeds 1"));
+    assert!(text.contains(&now.to_string()) && !text.contains("the report is by"));
+    let text = page(&plan, &MadeBy::default());
+    assert!(text.contains("before versions were written down"), "{text}");
+    assert!(text.contains("the report is by"), "{text}");
 }

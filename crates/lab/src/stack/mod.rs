@@ -116,6 +116,10 @@ pub trait Stack: fmt::Debug + Send + Sync {
     fn is_deterministic(&self, _options: &StackOptions) -> bool {
         true
     }
+    /// What holds where the options say nothing, by name: part of what results are of.
+    fn defaults(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
     /// Whether the options can be had, before anything runs.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Our own transport.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use tautline_sim::{
@@ -263,6 +263,77 @@ impl Stack for Tautline {
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
         configure(self, options).map(|_| ())
     }
+
+    fn defaults(&self) -> BTreeMap<String, String> {
+        defaults(&TransportConfig::default())
+    }
+}
+
+/// What of a configuration shows in figures, under the transport's names.
+fn defaults(config: &TransportConfig) -> BTreeMap<String, String> {
+    let bytes = |window: &WindowConfig| format!("{} to {} bytes", window.initial, window.max);
+    let mtu = &config.mtu;
+    let values: &[(&str, &dyn fmt::Debug)] = &[
+        ("ack_frequency", &config.ack_frequency),
+        (
+            "datagram_receive_buffer_bytes",
+            &config.datagram_receive_buffer_bytes,
+        ),
+        (
+            "datagram_send_buffer_bytes",
+            &config.datagram_send_buffer_bytes,
+        ),
+        ("ecn", &config.ecn),
+        ("handshake_timeout", &config.handshake_timeout),
+        ("initial_rtt", &config.initial_rtt),
+        ("initial_window_packets", &config.initial_window_packets),
+        ("keep_alive_interval", &config.keep_alive_interval),
+        ("max_ack_delay", &config.max_ack_delay),
+        (
+            "max_concurrent_bidi_streams",
+            &config.max_concurrent_bidi_streams,
+        ),
+        (
+            "max_concurrent_uni_streams",
+            &config.max_concurrent_uni_streams,
+        ),
+        ("max_idle_timeout", &config.max_idle_timeout),
+        ("max_packet_threshold", &config.max_packet_threshold),
+        ("mtu.discovery", &mtu.discovery),
+        ("mtu.initial", &mtu.initial),
+        ("mtu.raise_interval", &mtu.raise_interval),
+        ("mtu.upper_bound", &mtu.upper_bound),
+        ("pacing", &config.pacing),
+        ("packet_threshold", &config.packet_threshold),
+        (
+            "persistent_congestion_threshold",
+            &config.persistent_congestion_threshold,
+        ),
+        ("receive_timestamps", &config.receive_timestamps),
+        ("send_buffer_bytes", &config.send_buffer_bytes),
+        ("time_threshold", &config.time_threshold),
+    ];
+    let words = [
+        ("ack_policy", config.ack_policy.name().to_owned()),
+        ("congestion", config.congestion.name().to_owned()),
+        (
+            "connection_receive_window",
+            bytes(&config.connection_receive_window),
+        ),
+        (
+            "stream_receive_window",
+            bytes(&config.stream_receive_window),
+        ),
+        (
+            "stream_scheduler",
+            config.stream_scheduler.name().to_owned(),
+        ),
+    ];
+    let values = values
+        .iter()
+        .map(|(name, value)| (*name, format!("{value:?}")));
+    let all = values.chain(words);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn wire_stats(connection: &Connection) -> Option<WireStats> {

@@ -41,7 +41,7 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use tautline_sim::{Node, ip_overhead};
 use tautline_transport::{
@@ -289,6 +289,21 @@ impl Stack for SplitTcp {
             half: host.half(),
             wire: Some(host.wire_stats()),
         })
+    }
+
+    fn defaults(&self) -> BTreeMap<String, String> {
+        let values: [(&str, &dyn fmt::Debug); 8] = [
+            ("ack_delay", &ACK_DELAY),
+            ("initial_timeout", &INITIAL_TIMEOUT),
+            ("initial_window", &INITIAL_WINDOW),
+            ("payload", &PAYLOAD),
+            ("patience", &PATIENCE),
+            ("receive_buffer", &RECEIVE_BUFFER),
+            ("send_buffer", &SEND_BUFFER),
+            ("streams", &STREAMS),
+        ];
+        let text = |(name, value): (&str, &dyn fmt::Debug)| (name.to_owned(), format!("{value:?}"));
+        values.into_iter().map(text).collect()
     }
 
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
