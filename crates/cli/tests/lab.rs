@@ -131,6 +131,20 @@ fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
         let told = told(&output);
         assert!(told.contains(words), "{to}: {told}");
     }
+    // Checked in both sizes, whichever is asked for.
+    let smoke = |line: &str| {
+        fs::write(root.join("plan.toml"), format!("{PLAN}[smoke]\n{line}\n")).expect("written");
+        lab(root, &["run", "plan.toml", "--check"])
+    };
+    let output = smoke("\"flow.mian.count\" = 1");
+    let words = "plan.toml:23: smoke.flow.mian.count: \"flow.mian.count\" leads nowhere";
+    assert!(told(&output).contains(words), "{}", told(&output));
+    let output = smoke("\"run.seeds\" = 1");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("= 40 cells") && said.contains("= 4 cells"),
+        "{said}"
+    );
     for arguments in [["run", "startlink"], ["list", "startlink"]] {
         let output = lab(root, &arguments);
         assert!(!output.status.success());

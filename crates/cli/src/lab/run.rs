@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
 
-    /// Only read and check the plan
+    /// Only read and check the plan, its small version too
     #[arg(long)]
     check: bool,
 }
@@ -64,18 +64,11 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
         draw: u64::from(args.draw),
         seeds: args.seeds.map(u64::from),
     };
+    if args.check {
+        return check(&args.plan, &options, laboratory);
+    }
     let plan = find(&args.plan, &options, laboratory)?;
     let folder = args.out.unwrap_or_else(|| default_folder(&plan));
-    if args.check {
-        return print(&format!(
-            "{}: {} points x {} solutions x {} repetitions = {} cells; nothing is wrong\n",
-            plan.name,
-            plan.points.len(),
-            plan.solutions.len(),
-            plan.repetitions,
-            plan.len()
-        ));
-    }
     let cores = std::thread::available_parallelism();
     let jobs = args.jobs.or(cores.ok()).map_or(1, NonZeroUsize::get);
     let settings = Settings {
@@ -113,6 +106,27 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
             progress.done, progress.total
         ))),
     }
+}
+
+/// Reads a plan in both sizes.
+fn check(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome {
+    let mut text = String::new();
+    for (smoke, size) in [(false, "full size"), (true, "--smoke")] {
+        let options = ReadOptions {
+            smoke,
+            ..options.clone()
+        };
+        let plan = find(plan, &options, laboratory)?;
+        text.push_str(&format!(
+            "{}, {size}: {} points x {} solutions x {} repetitions = {} cells; nothing is wrong\n",
+            plan.name,
+            plan.points.len(),
+            plan.solutions.len(),
+            plan.repetitions,
+            plan.len()
+        ));
+    }
+    print(&text)
 }
 
 /// Sets `stop` at the first SIGINT or SIGTERM; the second ends the program at once.

@@ -54,7 +54,7 @@ const AUDITED_PACKETS: usize = 50_000_000;
 
 pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     let stacks = &laboratory.stacks;
-    let (plan, _) = super::results(&args.folder, laboratory)?;
+    let (plan, results) = super::results(&args.folder, laboratory)?;
     let cell = plan.cell(args.cell).ok_or_else(|| {
         Failure::new(format!(
             "there is no cell {}; they go from 0 to {}",
@@ -99,6 +99,13 @@ pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
         fs::write(&path, keys.text()).map_err(|error| cannot(&path, error))?;
     }
     let mut text = String::new();
+    if !results.made_by.is_of_this_version() {
+        let _ = writeln!(
+            text,
+            "its row was made by {}; played by this version it may come out otherwise",
+            results.made_by
+        );
+    }
     let point = plan.points.get(cell.point);
     for (name, level) in plan
         .factors
