@@ -30,6 +30,7 @@ pub const PLANS: &[Bundled] = plans![
     "satcom-streams",
     "ifc",
     "ifc-links",
+    "links",
     "rquic-networks",
     "quirl-200",
     "pages",

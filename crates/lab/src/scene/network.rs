@@ -448,6 +448,38 @@ mod tests {
         assert_eq!(error.field, "down.trace");
     }
 
+    /// docs/lab.md has a row for every key, and no row for another.
+    #[test]
+    fn every_key_of_a_link_is_documented() {
+        let text = include_str!("../../../../docs/lab.md");
+        let section = text.split("### Links").nth(1).unwrap();
+        let section = section.split("\n### ").next().unwrap();
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut rows: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
+        let mut known = fields::<DirectionConfig>().to_vec();
+        rows.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(rows, known);
+        for name in links::names() {
+            assert!(section.contains(&format!("`{name}`")), "{name}");
+        }
+        let inner = [
+            fields::<tautline_sim::RateWander>(),
+            fields::<tautline_sim::Turns>(),
+            fields::<tautline_sim::AdaptiveCoding>(),
+            fields::<tautline_sim::Grants>(),
+            fields::<tautline_sim::Handover>(),
+            fields::<tautline_sim::Silences>(),
+            fields::<tautline_sim::Gaps>(),
+            fields::<tautline_sim::Outage>(),
+            fields::<tautline_sim::Jitter>(),
+            fields::<tautline_sim::Reordering>(),
+        ];
+        for key in inner.concat() {
+            assert!(section.contains(key), "{key}");
+        }
+    }
+
     #[test]
     fn a_graph() {
         let network = read(
