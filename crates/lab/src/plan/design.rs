@@ -95,7 +95,8 @@ pub(super) fn lhs(count: usize, dimensions: usize, draw: u64) -> Vec<Vec<f64>> {
 ///
 /// Candidates are a Latin hypercube of many times as many points. From the one nearest the centre:
 /// strike out all nearer than the least distance, go on from the nearest that is left. The least
-/// distance is found by bisection; where it leaves more points than wanted, the first ones stay.
+/// distance is found by bisection; where it leaves more points than wanted, the first ones stay, so
+/// that a selection need not go on beyond them.
 pub(super) fn wsp(count: usize, dimensions: usize, draw: u64) -> Vec<Vec<f64>> {
     let candidates = lhs((count * 12).clamp(400, 20_000).max(count), dimensions, draw);
     let select = |least: f64| -> Vec<usize> {
@@ -105,6 +106,9 @@ pub(super) fn wsp(count: usize, dimensions: usize, draw: u64) -> Vec<Vec<f64>> {
         let mut chosen = Vec::new();
         while let Some(here) = at {
             chosen.push(here);
+            if chosen.len() > count {
+                break;
+            }
             left.retain(|other| {
                 *other != here && distance(&candidates[here], &candidates[*other]) >= least
             });

@@ -76,14 +76,20 @@ pub(super) fn set(table: &mut Table, path: &str, value: Value) -> Result<(), Blo
 /// Whether a fault at `field` may come from what was set at `path`: one lies within the other. What
 /// is set for both directions of a link shows in one of them.
 pub(super) fn related(field: &str, path: &str) -> bool {
-    let parts = |text: &str| -> Vec<String> {
-        text.split(['.', '['])
-            .filter(|part| !["up", "down"].contains(part))
-            .map(|part| part.trim_end_matches(']').to_owned())
-            .collect()
-    };
     let (field_parts, path_parts) = (parts(field), parts(path));
     !field.is_empty() && field_parts.iter().zip(&path_parts).all(|(a, b)| a == b)
+}
+
+/// Whether a field and a path are the same, but for the direction of a link.
+pub(super) fn is_same(field: &str, path: &str) -> bool {
+    parts(field) == parts(path)
+}
+
+fn parts(path: &str) -> Vec<&str> {
+    path.split(['.', '['])
+        .filter(|part| !["up", "down"].contains(part))
+        .map(|part| part.trim_end_matches(']'))
+        .collect()
 }
 
 fn is_named(entry: &Value, name: &str) -> bool {

@@ -124,14 +124,17 @@ pub(super) fn join(outer: &str, inner: &str) -> String {
     }
 }
 
-/// The name that needs the fewest changes, if it needs few.
-pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let limit = (wrong.chars().count() / 3).max(2);
-    names
+/// The name that needs the fewest changes, if it needs few; else the first that begins so.
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    let length = wrong.chars().count();
+    let near = names
+        .clone()
         .map(|name| (distance(wrong, name), name))
         .min()
-        .filter(|(changes, _)| *changes <= limit)
-        .map(|(_, name)| name.to_owned())
+        .filter(|(changes, _)| *changes <= (length / 3).max(2))
+        .map(|(_, name)| name);
+    let mut begun = names.filter(|name| length > 2 && name.starts_with(wrong));
+    near.or_else(|| begun.next()).map(str::to_owned)
 }
 
 /// Insertions, deletions and replacements that turn one word into the other; swapped neighbours
@@ -168,6 +171,8 @@ mod tests {
         assert_eq!(nearest("bteys", names.into_iter()), Some("bytes".into()));
         assert_eq!(nearest("colour", names.into_iter()), None);
         assert_eq!(nearest("", names.into_iter()), None);
+        assert_eq!(nearest("dir", names.into_iter()), Some("direction".into()));
+        assert_eq!(nearest("di", names.into_iter()), None);
     }
 
     #[test]

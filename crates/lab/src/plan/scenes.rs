@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use super::{
     Cell, Plan,
-    document::{related, set},
+    document::{is_same, related, set},
     error::{PlanError, join},
     run::{OF_A_CELL, Run},
     section,
@@ -45,9 +45,10 @@ impl Plan {
             .get(point)
             .map_or(&[][..], |point| &point.levels);
         let named = || self.factors.iter().zip(levels);
-        let culprit = named().find(|(_, level)| {
+        let culprit = named().find_map(|(name, level)| {
             let mut paths = level.set.iter().map(|(path, _)| path);
-            paths.any(|path| related(&error.field, path))
+            let path = paths.find(|path| related(&error.field, path))?;
+            Some((name, path))
         });
         // What is wrong at the first point is wrong without factors, most likely.
         if culprit.is_some() || point > 0 {
@@ -56,7 +57,10 @@ impl Plan {
                 .collect();
             error.problem = format!("{} (at {})", error.problem, at.join(", "));
         }
-        if let Some((name, _)) = culprit {
+        if let Some((name, path)) = culprit {
+            if !is_same(&error.field, path) {
+                error.problem = format!("{}: {}", error.field, error.problem);
+            }
             error.field = format!("design.factor.{name}");
         }
         error

@@ -222,8 +222,13 @@ fn a_factor_cannot_set_what_is_the_campaigns() {
         ("run.series", "set it under [run]", None),
         ("run.items", "set it under [run]", None),
         ("run.limt", "cannot vary", Some("run.limit")),
-        ("run", "cannot vary", None),
+        ("run", "cannot vary", Some("run.limit")),
         ("flow.mian.count", "no entry of `flow`", Some("main")),
+        (
+            "flow.main.worklod.bytes",
+            "flow.main.worklod: there is no such key",
+            Some("workload"),
+        ),
     ] {
         let text = SMALL.replace("\"network.loss\"", &format!("{path:?}"));
         let error = parse(&text, &ReadOptions::default()).unwrap_err();
