@@ -76,20 +76,24 @@ pub(super) fn set(table: &mut Table, path: &str, value: Value) -> Result<(), Blo
 /// Whether a fault at `field` may come from what was set at `path`: one lies within the other. What
 /// is set for both directions of a link shows in one of them.
 pub(super) fn related(field: &str, path: &str) -> bool {
-    let (field_parts, path_parts) = (parts(field), parts(path));
-    !field.is_empty() && field_parts.iter().zip(&path_parts).all(|(a, b)| a == b)
+    let ((way, field_parts), (set_way, path_parts)) = (parts(field), parts(path));
+    let ways_meet = way.is_none() || set_way.is_none() || way == set_way;
+    let within = field_parts.iter().zip(&path_parts).all(|(a, b)| a == b);
+    !field.is_empty() && ways_meet && within
 }
 
-/// Whether a field and a path are the same, but for the direction of a link.
+/// Whether a field and a path that are related are the same, but for the direction of a link.
 pub(super) fn is_same(field: &str, path: &str) -> bool {
-    parts(field) == parts(path)
+    parts(field).1 == parts(path).1
 }
 
-fn parts(path: &str) -> Vec<&str> {
-    path.split(['.', '['])
-        .filter(|part| !["up", "down"].contains(part))
-        .map(|part| part.trim_end_matches(']'))
-        .collect()
+/// The direction of a link that a path names, and its other parts.
+fn parts(path: &str) -> (Option<&str>, Vec<&str>) {
+    let all = || path.split(['.', '[']);
+    let is_way = |part: &&str| ["up", "down"].contains(part);
+    let others = all().filter(|part| !is_way(part));
+    let others = others.map(|part| part.trim_end_matches(']')).collect();
+    (all().find(is_way), others)
 }
 
 fn is_named(entry: &Value, name: &str) -> bool {
@@ -263,6 +267,7 @@ mod tests {
         assert!(related("network", "network.loss"));
         assert!(related("network.links[0].rate", "network.links.0.rate"));
         assert!(!related("network.up.loss", "network.queue"));
+        assert!(!related("network.up.loss", "network.down.loss"));
         assert!(!related("", "network.queue"));
     }
 }

@@ -1,5 +1,7 @@
 //! Factors: what varies from point to point, and the values it takes.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -100,6 +102,13 @@ impl Factor {
         }
         if self.digits > 12 {
             return wrong("digits", "at most 12");
+        }
+        let mut labels = BTreeSet::new();
+        let mut levels = self.levels().into_iter();
+        if let Some(level) = levels.find(|level| !labels.insert(level.label.clone())) {
+            let label = level.label;
+            let problem = format!("two are called {label:?}, and nothing would tell them apart");
+            return wrong("values", &problem);
         }
         let labelled = |value: &Value| value.get("label").is_some();
         let all_labelled = !self.values.is_empty() && self.values.iter().all(labelled);

@@ -303,6 +303,11 @@ fn what_cannot_be_is_refused() {
             "nothing would be sent",
         ),
         (
+            with("[0, \"1 %\"]", "[0, \"1 %\", 0]"),
+            "plan:27: design.factor[0].values",
+            "two are called \"0\"",
+        ),
+        (
             with("seeds = 3", "series = \"0 s\""),
             "plan:35: run.series",
             "finer than the samples",
