@@ -74,6 +74,21 @@ mod tests {
         }
     }
 
+    /// What documentation shows is a plan.
+    #[test]
+    fn the_plan_of_the_documentation_reads() {
+        let text = include_str!("../../../docs/lab.md");
+        let text = text.split("```toml\n").nth(1).unwrap();
+        let text = text.split("```").next().unwrap();
+        for smoke in [false, true] {
+            let options = ReadOptions {
+                smoke,
+                ..ReadOptions::default()
+            };
+            Plan::parse(text, Path::new("."), &options, &Stacks::default()).unwrap();
+        }
+    }
+
     /// A few cells of each, so that a plan that cannot be played shows.
     #[test]
     fn smoke_cells_come_to_an_end() {

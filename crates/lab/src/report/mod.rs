@@ -1,6 +1,6 @@
 //! Reports of campaigns: from the tables of a campaign to a page, a summary and figures.
 //!
-//! [`write`] makes, in a folder: `report.html`, one file that needs no other; `summary.md`, the
+//! [`write()`] makes, in a folder: `report.html`, one file that needs no other; `summary.md`, the
 //! same words and tables for documentation; `figures/*.svg`, each picture on its own. The same
 //! results give the same bytes.
 //!
