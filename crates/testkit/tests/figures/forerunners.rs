@@ -93,9 +93,9 @@ fn bbr1_favours_the_longer_path() {
 /// `bbr1`'s ends only where the rate grows no more.
 #[test]
 fn bbr2_leaves_startup_on_loss() {
-    let found = |congestion| {
+    let one = |congestion, seed| {
         let link = lossy(link(100.0, 200, 1.0), 0.1);
-        let report = run(&Trial::new(1, link, congestion), secs(20));
+        let report = run(&Trial::new(seed, link, congestion), secs(20));
         let flow = report.flow();
         let after = flow
             .history
@@ -105,11 +105,13 @@ fn bbr2_leaves_startup_on_loss() {
         let bandwidth = after.congestion.bandwidth.unwrap_or_default();
         let share = bandwidth.bits_per_second() as f64 / 100e6;
         println!(
-            "{congestion}, 10 % lost: Startup until {:?}, at {share:.3} of the rate",
+            "{congestion}, 10 % lost, seed {seed}: Startup until {:?}, at {share:.3} of the rate",
             after.at
         );
         share
     };
+    // A first flight that is mostly lost ends any Startup.
+    let found = |congestion| median((1..6).map(|seed| one(congestion, seed)));
     let (bbr1, bbr2) = (found("bbr1"), found("bbr2"));
     // Nine in ten packets arrive.
     assert!(bbr1 > 0.8 && bbr2 < 0.5);

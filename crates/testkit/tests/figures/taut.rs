@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tautline_testkit::bars;
+use tautline_testkit::{bars, figure::median};
 use tautline_transport::congestion::{SharedControllerFactory, registry};
 
 use crate::{named, secs};
@@ -39,27 +39,33 @@ fn survives_loss_on_short_links() {
     }
 }
 
-/// A cubic flow beside it keeps between 0.35 and 0.65, and the queue drops no more than with
-/// `bbr3`.
+/// A cubic flow beside it keeps between 0.35 and 0.65 with every seed, and the queue drops no more
+/// than with `bbr3`: medians of five, for when and by whom the queue first overflows is chance.
 #[test]
 fn leaves_cubic_its_share() {
     for cubic_first in [true, false] {
-        let run = |ours: SharedControllerFactory| {
-            let mut flows = [by_name("cubic"), ours];
-            if !cubic_first {
-                flows.reverse();
-            }
-            bars::shares(11, &named("geo"), &flows, secs(10), secs(60), secs(180))
+        let drops = |name: &str| {
+            let ours = by_name(name);
+            median((11..16).map(|seed| {
+                let mut flows = [by_name("cubic"), ours.clone()];
+                if !cubic_first {
+                    flows.reverse();
+                }
+                let run = bars::shares(seed, &named("geo"), &flows, secs(10), secs(60), secs(180));
+                let share = run.share(usize::from(!cubic_first));
+                println!(
+                    "cubic beside {name} (cubic first: {cubic_first}), seed {seed}: {share:.3}, {} drops",
+                    run.queue_drops
+                );
+                if name == "bbr3-taut" {
+                    assert!((0.35..=0.65).contains(&share), "{share:.3}");
+                    assert!(run.used > 0.9, "{:.3}", run.used);
+                }
+                run.queue_drops as f64
+            }))
         };
-        let (taut, draft) = (run(taut()), run(by_name("bbr3")));
-        let share = taut.share(usize::from(!cubic_first));
-        println!(
-            "cubic beside bbr3-taut (cubic first: {cubic_first}): {share:.3}, {} drops; bbr3: {}",
-            taut.queue_drops, draft.queue_drops
-        );
-        assert!((0.35..=0.65).contains(&share), "{share:.3}");
-        assert!(taut.queue_drops <= draft.queue_drops);
-        assert!(taut.used > 0.9, "{:.3}", taut.used);
+        let (taut, draft) = (drops("bbr3-taut"), drops("bbr3"));
+        assert!(taut <= draft, "{taut} drops, bbr3 {draft}");
     }
 }
 
@@ -108,13 +114,20 @@ fn sixty_four_flows_share() {
     assert!(shares.jain >= 0.95, "{:.4}", shares.jain);
 }
 
-/// A megabyte beside an elephant is not slower than beside `bbr3`.
+/// A megabyte beside an elephant is no slower than one of `bbr1`, whoever the elephant is:
+/// medians of eight times to begin.
 #[test]
 fn mice_pass() {
-    let (beside, draft) = (
-        bars::mouse(11, &named("geo"), &taut(), &taut()),
-        bars::mouse(11, &named("geo"), &by_name("bbr3"), &by_name("bbr3")),
-    );
-    println!("1 MB beside an elephant: bbr3-taut {beside:.2} s, bbr3 {draft:.2} s");
-    assert!(beside <= 1.05 * draft && beside < 8.0);
+    for elephant in ["cubic", "bbr1", "bbr3-taut"] {
+        let time = |mouse: &str| {
+            let (elephant, mouse) = (by_name(elephant), by_name(mouse));
+            median((11..19).map(|seed| bars::mouse(seed, &named("geo"), &elephant, &mouse)))
+        };
+        let (ours, model) = (time("bbr3-taut"), time("bbr1"));
+        println!("1 MB beside {elephant}: bbr3-taut {ours:.2} s, bbr1 {model:.2} s");
+        assert!(
+            ours <= model,
+            "beside {elephant}: {ours:.2} s, {model:.2} s"
+        );
+    }
 }
