@@ -18,6 +18,12 @@ use crate::{config::MtuConfig, time::Instant, units::PacketNumber};
 pub(crate) const BASE: u16 = 1200;
 /// Probes of one size before it counts as too large. RFC 8899 s5.1.2 (MAX_PROBES).
 const MAX_PROBES: u8 = 3;
+/// A probe lost by itself weighs this much against its size, one lost among others a unit: a full
+/// queue says nothing about sizes, yet a path that always loses something must not be probed for
+/// ever. RFC 8899 s4.4.
+const LONELY: u8 = 4;
+/// What ends the search for a size.
+const TOO_LARGE: u8 = MAX_PROBES * LONELY;
 /// The search ends when its bounds are this close.
 const GRANULARITY: u16 = 16;
 /// Large packets lost in a row, while only small later ones arrived, that put the size in doubt.
@@ -38,6 +44,8 @@ pub(crate) struct MtuDiscovery {
     first_number: PacketNumber,
     /// The newest packet larger than the base size that arrived.
     largest_large_acked: Option<PacketNumber>,
+    /// Whether a packet that is no probe was lost since the newest probe left.
+    others_lost: bool,
     enabled: bool,
 }
 
@@ -50,6 +58,7 @@ enum Phase {
         low: u16,
         high: u16,
         probe: u16,
+        /// In units of which a lonely loss has [`LONELY`].
         failures: u8,
         in_flight: bool,
     },
@@ -75,6 +84,7 @@ impl MtuDiscovery {
             doubt: None,
             first_number: 0,
             largest_large_acked: None,
+            others_lost: false,
             enabled: false,
         }
     }
@@ -180,6 +190,7 @@ impl MtuDiscovery {
 
     /// The probe that [`Self::probe_size`] asked for is on its way.
     pub(crate) fn on_probe_sent(&mut self) {
+        self.others_lost = false;
         if let Some(doubt) = &mut self.doubt {
             doubt.in_flight = true;
         } else if let Phase::Search { in_flight, .. } = &mut self.phase {
@@ -242,12 +253,13 @@ impl MtuDiscovery {
         if size != probe {
             return None;
         }
-        if failures + 1 < MAX_PROBES {
+        let failures = failures + if self.others_lost { 1 } else { LONELY };
+        if failures < TOO_LARGE {
             self.phase = Phase::Search {
                 low,
                 high,
                 probe,
-                failures: failures + 1,
+                failures,
                 in_flight: false,
             };
         } else {
@@ -301,6 +313,7 @@ impl MtuDiscovery {
     /// A full queue drops large packets in rows, too, but lets later ones through: only a loss
     /// that no later large packet survived is suspicious.
     pub(crate) fn on_lost(&mut self, number: PacketNumber, bytes: u16) {
+        self.others_lost = true;
         let outlived = self.largest_large_acked.is_some_and(|acked| acked > number);
         let elsewhere = number < self.first_number;
         if bytes <= BASE || self.current <= BASE || outlived || elsewhere || self.doubt.is_some() {
@@ -394,6 +407,24 @@ mod tests {
         // What is lost on the present one does.
         lose_a_flight(&mut mtu, 60);
         assert_eq!(mtu.datagram_size(), BASE);
+    }
+
+    #[test]
+    fn probes_lost_among_others_are_repeated_more_often() {
+        for (others, probes) in [(false, MAX_PROBES), (true, TOO_LARGE)] {
+            let mut mtu = MtuDiscovery::new(MtuConfig::default());
+            mtu.start(65_527);
+            let size = mtu.probe_size(NOW).unwrap();
+            for number in 0..u64::from(probes) {
+                assert_eq!(mtu.probe_size(NOW), Some(size), "{number}");
+                mtu.on_probe_sent();
+                if others {
+                    mtu.on_lost(100 + number, BASE);
+                }
+                assert_eq!(mtu.on_probe_lost(NOW, number, size), None);
+            }
+            assert!(mtu.probe_size(NOW).unwrap() < size);
+        }
     }
 
     #[test]
