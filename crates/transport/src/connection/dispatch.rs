@@ -89,6 +89,13 @@ impl Connection {
                 self.start_draining(now, error);
                 Ok(())
             }
+            // As frames of a type that nobody knows.
+            Frame::SourceSymbol(_)
+            | Frame::Repair(_)
+            | Frame::SymbolAck(_)
+            | Frame::FecWindow { .. } => Err(TransportError::frame_encoding(
+                "erasure correction was not negotiated",
+            )),
             Frame::PathAbandon { .. }
             | Frame::PathStatus { .. }
             | Frame::MaxPathId(_)

@@ -139,6 +139,31 @@ fn extensions_that_were_not_agreed_on_are_refused() {
     }
 }
 
+/// As frames of a type that nobody knows. RFC 9000 s12.4.
+#[test]
+fn frames_of_erasure_correction_are_unknown_unless_negotiated() {
+    let mut wire = Wire::established(TransportConfig::default());
+    let server = wire.server();
+    let frames = [
+        Frame::SourceSymbol(crate::wire::SourceSymbol::new(0, 1)),
+        Frame::Repair(crate::wire::Repair {
+            first: 0,
+            count: 1,
+            key: 0,
+            symbol: &[0, 0],
+        }),
+        Frame::FecWindow {
+            epoch: 1,
+            symbols: 1,
+            bytes: 1,
+        },
+    ];
+    for frame in frames {
+        let error = dispatch(server, frame).expect_err("refused");
+        assert_eq!(error.code, Code::FRAME_ENCODING_ERROR);
+    }
+}
+
 /// disable_active_migration: a client that lost its address has lost the connection.
 #[test]
 fn no_moving_against_the_peers_will() {

@@ -12,7 +12,7 @@ use super::{Abuse, ConnectionInfo, Event, Sink, SinkFactory};
 use crate::{time::Instant, units::Ecn, wire::codepoints::frame as ty};
 
 /// Names of the frame counters, in the order of [`CounterSnapshot::frames_sent`].
-pub const FRAME_NAMES: [&str; 35] = [
+pub const FRAME_NAMES: [&str; 39] = [
     "padding",
     "ping",
     "ack",
@@ -47,6 +47,10 @@ pub const FRAME_NAMES: [&str; 35] = [
     "max_path_id",
     "paths_blocked",
     "path_cids_blocked",
+    "source_symbol",
+    "repair",
+    "symbol_ack",
+    "fec_window",
     "other",
 ];
 const FRAME_KINDS: usize = FRAME_NAMES.len();
@@ -88,6 +92,10 @@ const fn slot_of(frame_type: u64) -> usize {
         ty::MAX_PATH_ID => 31,
         ty::PATHS_BLOCKED => 32,
         ty::PATH_CIDS_BLOCKED => 33,
+        ty::SOURCE_SYMBOL..=ty::SOURCE_SYMBOL_LAST => 34,
+        ty::REPAIR => 35,
+        ty::SYMBOL_ACK => 36,
+        ty::FEC_WINDOW => 37,
         _ => FRAME_KINDS - 1,
     }
 }

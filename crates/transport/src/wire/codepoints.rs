@@ -34,6 +34,17 @@ pub mod frame {
     pub const PATHS_BLOCKED: u64 = 0x3e7b;
     /// PATH_CIDS_BLOCKED.
     pub const PATH_CIDS_BLOCKED: u64 = 0x3e7c;
+    /// SOURCE_SYMBOL with a symbol ID of one byte; the three types after it have 2 to 4.
+    /// docs/spec/fec.md, of this project, as all that concerns erasure correction.
+    pub const SOURCE_SYMBOL: u64 = 0x2fe4;
+    /// SOURCE_SYMBOL with a symbol ID of four bytes.
+    pub const SOURCE_SYMBOL_LAST: u64 = 0x2fe7;
+    /// REPAIR.
+    pub const REPAIR: u64 = 0x2fe8;
+    /// SYMBOL_ACK.
+    pub const SYMBOL_ACK: u64 = 0x2fe9;
+    /// FEC_WINDOW.
+    pub const FEC_WINDOW: u64 = 0x2fea;
     /// ACK_RECEIVE_TIMESTAMPS. draft-ietf-quic-receive-ts-03.
     pub const ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8307;
     /// ACK_RECEIVE_TIMESTAMPS with ECN counts. draft-ietf-quic-receive-ts-03.
@@ -56,6 +67,10 @@ pub mod parameter {
     pub const INITIAL_MAX_PATH_ID: u64 = 0x3e;
     /// grease_quic_bit. RFC 9287 s3.
     pub const GREASE_QUIC_BIT: u64 = 0x2ab2;
+    /// fec_decoder. docs/spec/fec.md, of this project.
+    pub const FEC_DECODER: u64 = 0x2fe1;
+    /// fec_encoder. docs/spec/fec.md, of this project.
+    pub const FEC_ENCODER: u64 = 0x2fe2;
     /// max_receive_timestamps_per_ack. draft-ietf-quic-receive-ts-03.
     pub const MAX_RECEIVE_TIMESTAMPS_PER_ACK: u64 = 0x4_ac07;
     /// receive_timestamps_exponent. draft-ietf-quic-receive-ts-03.

@@ -7,8 +7,8 @@
 //! Does not own: protection and the Retry integrity tag (`tls/`), whether a frame may come now
 //! (`connection/dispatch.rs`), limits that depend on state (each room).
 //! Called by: every room. Calls none.
-//! Spec: RFC 8999, RFC 9000 s16-19, RFC 9221, RFC 9287, RFC 9368, RFC 9369, RFC 10069, and the
-//! drafts in [`codepoints`].
+//! Spec: RFC 8999, RFC 9000 s16-19, RFC 9221, RFC 9287, RFC 9368, RFC 9369, RFC 10069,
+//! docs/spec/fec.md, and the drafts in [`codepoints`].
 //! To add a variant: a frame needs its codepoint, a variant of [`Frame`] with its decoder and
 //! encoder in a file under `frame/`, and a row in `frame/table.rs`; a transport parameter needs
 //! a field and two lines in `transport_parameters/`.
@@ -26,8 +26,9 @@ mod writer;
 pub use cid::{ConnectionId, MAX_CONNECTION_ID_LEN, ResetToken};
 pub use frame::{
     Ack, AckRanges, AckToWrite, Close, EcnCounts, Frame, FrameClass, FrameRow, MAX_STREAM_COUNT,
-    NewConnectionId, PacketTypes, ResetStream, Stream, Timestamps, TimestampsToWrite, all_rows,
-    encode_stream_header, row_of, stream_header_len, write_ack,
+    NewConnectionId, PacketTypes, Repair, ResetStream, SourceSymbol, Stream, SymbolAck, Timestamps,
+    TimestampsToWrite, all_rows, encode_stream_header, row_of, stream_header_len, write_ack,
+    write_symbol_ack,
 };
 pub use header::{
     Header, LongHeader, LongType, decode_packet_number, encode_short, has_fixed_bit,
@@ -35,7 +36,9 @@ pub use header::{
     write_version_negotiation,
 };
 pub use reader::Reader;
-pub use transport_parameters::{PreferredAddress, TransportParameters, VersionInformation};
+pub use transport_parameters::{
+    FecDecoder, FecScheme, PreferredAddress, TransportParameters, VersionInformation,
+};
 pub use varint::{MAX_VARINT, varint_len};
 pub use version::Version;
 pub use writer::Writer;

@@ -8,7 +8,7 @@ use crate::{
     error::Code,
     observe::Event,
     units::{Dir, PathId, StreamId},
-    wire::{Ack, Close, Frame, NewConnectionId, Reader},
+    wire::{Ack, AckRanges, Close, Frame, NewConnectionId, Reader},
 };
 
 /// The frame of an event about a frame being sent.
@@ -128,7 +128,51 @@ fn control(json: &mut Json<'_>, frame: &Frame<'_>) {
                 f.key("reordering_threshold").u64(reordering);
             });
         }
+        Frame::SourceSymbol(_)
+        | Frame::Repair(_)
+        | Frame::SymbolAck(_)
+        | Frame::FecWindow { .. } => erasure(json, frame),
         _ => multipath(json, frame),
+    }
+}
+
+/// Frames of forward erasure correction. docs/spec/fec.md.
+fn erasure(json: &mut Json<'_>, frame: &Frame<'_>) {
+    match *frame {
+        Frame::SourceSymbol(header) => named(json, "source_symbol", |f| {
+            f.key("truncated_symbol_id")
+                .u64(u64::from(header.truncated));
+        }),
+        Frame::Repair(repair) => named(json, "repair", |f| {
+            f.key("first_symbol_id").u64(repair.first);
+            f.key("symbol_count").u64(repair.count);
+            f.key("repair_key").u64(repair.key);
+            length(f, repair.symbol.len());
+        }),
+        Frame::SymbolAck(ack) => named(json, "symbol_ack", |f| {
+            f.key("acked_ranges").array(|all| ranges(all, ack.ranges()));
+        }),
+        Frame::FecWindow {
+            epoch,
+            symbols,
+            bytes,
+        } => named(json, "fec_window", |f| {
+            f.key("epoch").u64(epoch);
+            f.key("symbols").u64(symbols);
+            f.key("bytes").u64(bytes);
+        }),
+        _ => {}
+    }
+}
+
+fn ranges(json: &mut Json<'_>, ranges: AckRanges<'_>) {
+    for range in ranges {
+        json.array(|pair| {
+            pair.u64(*range.start());
+            if range.end() != range.start() {
+                pair.u64(*range.end());
+            }
+        });
     }
 }
 
@@ -206,16 +250,7 @@ fn crypto(json: &mut Json<'_>, offset: u64, len: usize) {
 fn ack(json: &mut Json<'_>, ack: &Ack<'_>, exponent: u8) {
     json.object(|f| {
         ack_start(f, ack.path, ack.delay, exponent);
-        f.key("acked_ranges").array(|ranges| {
-            for range in ack.ranges() {
-                ranges.array(|pair| {
-                    pair.u64(*range.start());
-                    if range.end() != range.start() {
-                        pair.u64(*range.end());
-                    }
-                });
-            }
-        });
+        f.key("acked_ranges").array(|all| ranges(all, ack.ranges()));
         if let Some(ecn) = ack.ecn {
             f.key("ect1").u64(ecn.ect1);
             f.key("ect0").u64(ecn.ect0);

@@ -172,6 +172,28 @@ pub(super) fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &Transpor
         if let Some(max) = p.initial_max_path_id {
             d.key("initial_max_path_id").u64(max);
         }
+        if let Some(decoder) = &p.fec_decoder {
+            d.key("fec_decoder").object(|f| {
+                f.key("window_symbols").u64(decoder.window_symbols);
+                f.key("window_bytes").u64(decoder.window_bytes);
+                f.key("max_symbol_size").u64(decoder.max_symbol_bytes);
+                f.key("schemes").array(|schemes| {
+                    for scheme in &decoder.schemes {
+                        schemes.array(|pair| {
+                            pair.u64(scheme.id);
+                            pair.u64(scheme.parameter);
+                        });
+                    }
+                });
+            });
+        }
+        if !p.fec_encoder.is_empty() {
+            d.key("fec_encoder").array(|ids| {
+                for id in &p.fec_encoder {
+                    ids.u64(*id);
+                }
+            });
+        }
         if let Some(preferred) = &p.preferred_address {
             d.key("preferred_address").object(|a| {
                 if let Some(v4) = preferred.v4 {

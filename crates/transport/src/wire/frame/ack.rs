@@ -108,10 +108,7 @@ impl<'a> Ack<'a> {
     /// with the range that ends in `largest`.
     #[inline]
     pub fn ranges(&self) -> AckRanges<'a> {
-        AckRanges {
-            largest: Some(self.largest),
-            rest: Reader::new(self.ranges),
-        }
+        AckRanges::new(self.largest, self.ranges)
     }
 
     pub(super) fn kind(&self) -> AckKind {
@@ -196,7 +193,11 @@ pub(super) fn decode<'a>(kind: AckKind, r: &mut Reader<'a>) -> Result<Ack<'a>, D
 /// Walks over the ranges; no packet number may fall below 0. RFC 9000 s19.3.1.
 ///
 /// Takes time linear in the bytes read: a count larger than the bytes allow ends early.
-fn check_ranges(largest: u64, count: u64, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+pub(super) fn check_ranges(
+    largest: u64,
+    count: u64,
+    r: &mut Reader<'_>,
+) -> Result<(), DecodeError> {
     let below_zero = DecodeErrorKind::Invalid("ACK range");
     let first = r.varint()?;
     let mut smallest = largest
@@ -220,6 +221,16 @@ pub struct AckRanges<'a> {
     largest: Option<PacketNumber>,
     /// The next range's length, then gaps and lengths.
     rest: Reader<'a>,
+}
+
+impl<'a> AckRanges<'a> {
+    /// Over ranges that were checked: the first one's length, then gaps and lengths.
+    pub(super) fn new(largest: u64, ranges: &'a [u8]) -> Self {
+        Self {
+            largest: Some(largest),
+            rest: Reader::new(ranges),
+        }
+    }
 }
 
 impl Iterator for AckRanges<'_> {

@@ -6,13 +6,14 @@
 //! Does not own: the reaction to a frame (`connection/dispatch.rs` and the room behind it), which
 //! frames are sent when, state-dependent limits.
 //! Called by: `connection/` (rx), `packet/` (writer), rooms that build frames.
-//! Spec: RFC 9000 s12.4, s19; RFC 9221; RFC 10069; drafts in [`super::codepoints`].
+//! Spec: RFC 9000 s12.4, s19; RFC 9221; RFC 10069; docs/spec/fec.md; drafts in [`super::codepoints`].
 //! To add a variant: codepoint, variant of [`Frame`], arms in `decode_rest`, `encoded_len`,
 //! `encode`, `frame_type` and `row`, and a row in `table.rs`.
 
 mod ack;
 mod connection_id;
 mod control;
+mod fec;
 mod path;
 mod stream;
 mod table;
@@ -24,6 +25,7 @@ mod write_ack;
 pub use ack::{Ack, AckRanges, EcnCounts};
 pub use connection_id::NewConnectionId;
 pub use control::Close;
+pub use fec::{Repair, SourceSymbol, SymbolAck, write_symbol_ack};
 pub use stream::{MAX_STREAM_COUNT, ResetStream, Stream, encode_stream_header, stream_header_len};
 pub use table::{FrameClass, FrameRow, PacketTypes, all_rows, row_of};
 pub use timestamps::{Timestamps, TimestampsToWrite};
@@ -115,6 +117,18 @@ pub enum Frame<'a> {
     PathsBlocked(u64),
     /// PATH_CIDS_BLOCKED. RFC 10069.
     PathCidsBlocked { path: PathId, next_sequence: u64 },
+    /// SOURCE_SYMBOL. docs/spec/fec.md.
+    SourceSymbol(SourceSymbol),
+    /// REPAIR. docs/spec/fec.md.
+    Repair(Repair<'a>),
+    /// SYMBOL_ACK. docs/spec/fec.md.
+    SymbolAck(SymbolAck<'a>),
+    /// FEC_WINDOW. docs/spec/fec.md.
+    FecWindow {
+        epoch: u64,
+        symbols: u64,
+        bytes: u64,
+    },
 }
 
 impl<'a> Frame<'a> {
@@ -199,7 +213,10 @@ impl<'a> Frame<'a> {
             ty::ACK_FREQUENCY => control::decode_ack_frequency(r)?,
             _ => match ack::AckKind::from_type(ty) {
                 Some(kind) => Self::Ack(ack::decode(kind, r)?),
-                None => path::decode(ty, start, r)?,
+                None => match fec::decode(ty, r) {
+                    Some(frame) => frame?,
+                    None => path::decode(ty, start, r)?,
+                },
             },
         })
     }
@@ -243,6 +260,10 @@ impl<'a> Frame<'a> {
             Self::MaxPathId(_) => ty::MAX_PATH_ID,
             Self::PathsBlocked(_) => ty::PATHS_BLOCKED,
             Self::PathCidsBlocked { .. } => ty::PATH_CIDS_BLOCKED,
+            Self::SourceSymbol(header) => header.frame_type(),
+            Self::Repair(_) => ty::REPAIR,
+            Self::SymbolAck(_) => ty::SYMBOL_ACK,
+            Self::FecWindow { .. } => ty::FEC_WINDOW,
         }
     }
 
@@ -260,6 +281,16 @@ impl<'a> Frame<'a> {
             Self::ConnectionClose(close) => return close.encoded_len(),
             Self::PathChallenge(_) | Self::PathResponse(_) => return 1 + 8,
             Self::Datagram { data } => return 1 + prefixed_len(data),
+            Self::SourceSymbol(header) => {
+                return SourceSymbol::encoded_len(usize::from(header.bytes));
+            }
+            Self::Repair(repair) => return repair.encoded_len(),
+            Self::SymbolAck(ack) => return ack.encoded_len(),
+            Self::FecWindow {
+                epoch,
+                symbols,
+                bytes,
+            } => &[*epoch, *symbols, *bytes],
             Self::Ping | Self::HandshakeDone | Self::ImmediateAck => &[],
             Self::ResetStream(ResetStream {
                 id,
@@ -329,6 +360,14 @@ impl<'a> Frame<'a> {
             }
             Self::NewToken { token: data } | Self::Datagram { data } => write_prefixed(w, data),
             Self::NewConnectionId(new) => new.encode_fields(w),
+            Self::SourceSymbol(header) => header.encode_fields(w),
+            Self::Repair(repair) => repair.encode_fields(w),
+            Self::SymbolAck(ack) => ack.encode_fields(w),
+            Self::FecWindow {
+                epoch,
+                symbols,
+                bytes,
+            } => write_varints(w, [*epoch, *symbols, *bytes]),
             Self::ConnectionClose(close) => close.encode_fields(w),
             Self::PathChallenge(data) | Self::PathResponse(data) => w.bytes(data),
             Self::ResetStream(ResetStream {

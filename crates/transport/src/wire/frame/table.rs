@@ -128,6 +128,11 @@ rows! {
     PATH_ACK "PATH_ACK" ty::PATH_ACK..=ty::PATH_ACK_ECN, ONE_RTT, [], PathSpecific;
     ACK_FREQUENCY "ACK_FREQUENCY" ty::ACK_FREQUENCY..=ty::ACK_FREQUENCY,
         ONE_RTT, [ack], PathSpecific;
+    SOURCE_SYMBOL "SOURCE_SYMBOL" ty::SOURCE_SYMBOL..=ty::SOURCE_SYMBOL_LAST,
+        ONE_RTT, [ack], PathSpecific;
+    REPAIR "REPAIR" ty::REPAIR..=ty::REPAIR, ONE_RTT, [ack], PathSpecific;
+    SYMBOL_ACK "SYMBOL_ACK" ty::SYMBOL_ACK..=ty::SYMBOL_ACK, ONE_RTT, [], PathSpecific;
+    FEC_WINDOW "FEC_WINDOW" ty::FEC_WINDOW..=ty::FEC_WINDOW, ONE_RTT, [ack], PathSpecific;
     PATH_ABANDON "PATH_ABANDON" ty::PATH_ABANDON..=ty::PATH_ABANDON,
         ONE_RTT, [ack], PathSpecific;
     PATH_STATUS_BACKUP "PATH_STATUS_BACKUP" ty::PATH_STATUS_BACKUP..=ty::PATH_STATUS_BACKUP,

@@ -104,7 +104,7 @@ where
 
 /// How many ranges after the first fit in `room` bytes, beside the one-byte range count that is
 /// already accounted for, and how many bytes they take with a longer count.
-fn count_ranges(gaps: impl Iterator<Item = (u64, u64)>, room: usize) -> (usize, usize) {
+pub(super) fn count_ranges(gaps: impl Iterator<Item = (u64, u64)>, room: usize) -> (usize, usize) {
     let mut count = 0;
     let mut bytes = 0;
     let mut used = 0;
@@ -121,13 +121,14 @@ fn count_ranges(gaps: impl Iterator<Item = (u64, u64)>, room: usize) -> (usize, 
 }
 
 /// Turns ranges into Gap and ACK Range Length; stops at one that is out of order.
-struct Gaps<I> {
+#[derive(Clone, Debug)]
+pub(super) struct Gaps<I> {
     smallest: PacketNumber,
     ranges: I,
 }
 
 impl<I> Gaps<I> {
-    fn new(smallest: PacketNumber, ranges: I) -> Self {
+    pub(super) fn new(smallest: PacketNumber, ranges: I) -> Self {
         Self { smallest, ranges }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 
-use super::{PreferredAddress, TransportParameters, VersionInformation, id};
+use super::{
+    FecDecoder, PreferredAddress, TransportParameters, VersionInformation, fec::decode_encoder, id,
+};
 use crate::{
     error::{DecodeError, TransportError},
     units::Side,
@@ -132,6 +134,13 @@ impl TransportParameters {
             parameter::RECEIVE_TIMESTAMPS_EXPONENT => {
                 let name = "receive_timestamps_exponent";
                 self.receive_timestamps_exponent = exponent(value, name)?;
+            }
+            parameter::FEC_DECODER => {
+                let decoder = FecDecoder::decode(value).ok_or_else(|| invalid("fec_decoder"))?;
+                self.fec_decoder = Some(decoder);
+            }
+            parameter::FEC_ENCODER => {
+                self.fec_encoder = decode_encoder(value).ok_or_else(|| invalid("fec_encoder"))?;
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! Writing transport parameters.
 
-use super::{PreferredAddress, TransportParameters, VersionInformation, id};
+use super::{PreferredAddress, TransportParameters, VersionInformation, fec::encode_encoder, id};
 use crate::{
     rng::Rng,
     units::Side,
@@ -29,6 +29,12 @@ impl TransportParameters {
                 bytes.extend(greased_version(rng));
             }
             entries.bytes(parameter::VERSION_INFORMATION, &bytes);
+        }
+        if let Some(decoder) = &self.fec_decoder {
+            entries.bytes(parameter::FEC_DECODER, &decoder.encode());
+        }
+        if !self.fec_encoder.is_empty() {
+            entries.bytes(parameter::FEC_ENCODER, &encode_encoder(&self.fec_encoder));
         }
         if side.is_server() {
             self.server_only(&mut entries);

@@ -6,17 +6,20 @@
 //! Does not own: comparing connection IDs and versions with what was on the wire, and acting on
 //! the values (`connection/handshake.rs`).
 //! Called by: `connection/`, `tls/client_hello` users, the session store.
-//! Spec: RFC 9000 s18, s7.4; RFC 9221 s3; RFC 9287 s3; RFC 9368 s3; RFC 10069; the drafts in
-//! [`super::codepoints`].
+//! Spec: RFC 9000 s18, s7.4; RFC 9221 s3; RFC 9287 s3; RFC 9368 s3; RFC 10069;
+//! docs/spec/fec.md; the drafts in [`super::codepoints`].
 //! To add a variant: a field with its default, a line in `encode.rs` and an arm in `decode.rs`;
 //! if it must not be remembered for 0-RTT, a line in [`TransportParameters::for_zero_rtt`].
 
 mod decode;
 mod encode;
+mod fec;
 #[cfg(test)]
 mod tests;
 
 use std::net::{SocketAddrV4, SocketAddrV6};
+
+pub use fec::{FecDecoder, FecScheme};
 
 use super::{ConnectionId, ResetToken, Version};
 
@@ -115,6 +118,10 @@ pub struct TransportParameters {
     pub max_receive_timestamps_per_ack: u64,
     /// At most 20.
     pub receive_timestamps_exponent: u8,
+    /// `Some` lets the peer send repair symbols.
+    pub fec_decoder: Option<FecDecoder>,
+    /// Codes this side may make repair symbols with, by number; empty: none.
+    pub fec_encoder: Vec<u64>,
 }
 
 impl Default for TransportParameters {
@@ -145,6 +152,8 @@ impl Default for TransportParameters {
             min_ack_delay_us: None,
             max_receive_timestamps_per_ack: 0,
             receive_timestamps_exponent: 0,
+            fec_decoder: None,
+            fec_encoder: Vec::new(),
         }
     }
 }
@@ -168,6 +177,8 @@ impl TransportParameters {
             min_ack_delay_us: None,
             max_receive_timestamps_per_ack: 0,
             receive_timestamps_exponent: 0,
+            fec_decoder: None,
+            fec_encoder: Vec::new(),
             ..self.clone()
         }
     }

@@ -312,6 +312,8 @@ fn what_zero_rtt_remembers() {
         initial_max_path_id: Some(3),
         min_ack_delay_us: Some(1),
         ack_delay_exponent: 9,
+        fec_decoder: Some(decoder()),
+        fec_encoder: vec![10],
         ..TransportParameters::default()
     };
     let kept = params.for_zero_rtt();
@@ -337,6 +339,83 @@ fn what_zero_rtt_remembers() {
         }
         .covers(&kept)
     );
+}
+
+fn decoder() -> FecDecoder {
+    FecDecoder {
+        window_symbols: 256,
+        window_bytes: 384_512,
+        max_symbol_bytes: 1500,
+        schemes: vec![
+            FecScheme {
+                id: 10,
+                parameter: 15,
+            },
+            FecScheme {
+                id: 1,
+                parameter: 4,
+            },
+        ],
+    }
+}
+
+/// The vectors of docs/spec/fec.md.
+#[test]
+fn erasure_correction_has_the_bytes_of_its_specification() {
+    let params = TransportParameters {
+        fec_decoder: Some(decoder()),
+        fec_encoder: vec![10, 2],
+        ..TransportParameters::default()
+    };
+    let decoder: &[u8] = &[
+        0x41, 0x00, 0x80, 0x05, 0xde, 0x00, 0x45, 0xdc, 0x0a, 0x0f, 0x01, 0x04,
+    ];
+    let expected = raw(&[(0x2fe1, decoder), (0x2fe2, &[0x0a, 0x02])]);
+    assert_eq!(params.encode(Side::Client, None), expected);
+    assert_eq!(
+        TransportParameters::decode(Side::Client, &expected),
+        Ok(params)
+    );
+}
+
+#[test]
+fn erasure_correction_that_makes_no_sense_is_refused() {
+    let many: Vec<u8> = (0..33).collect();
+    let bad: [(u64, &[u8]); 10] = [
+        (0x2fe1, &[]),
+        (0x2fe1, &[1, 1, 1]),
+        (0x2fe1, &[0, 1, 1, 10, 15]),
+        (0x2fe1, &[1, 1, 0, 10, 15]),
+        (0x2fe1, &[1, 1, 1, 10]),
+        (0x2fe1, &[1, 1, 1, 10, 15, 10, 14]),
+        (0x2fe2, &[]),
+        (0x2fe2, &[0x41]),
+        (0x2fe2, &[3, 3]),
+        (0x2fe2, &many),
+    ];
+    for entry in bad {
+        refused(Side::Server, &[entry]);
+        refused(Side::Client, &[entry]);
+    }
+}
+
+fn any_decoder() -> impl Strategy<Value = FecDecoder> {
+    let schemes = prop::collection::btree_map(number(), number(), 1..32);
+    (1..=MAX_VARINT, number(), 1..=MAX_VARINT, schemes).prop_map(
+        |(symbols, bytes, max, schemes)| FecDecoder {
+            window_symbols: symbols,
+            window_bytes: bytes,
+            max_symbol_bytes: max,
+            schemes: schemes
+                .into_iter()
+                .map(|(id, parameter)| FecScheme { id, parameter })
+                .collect(),
+        },
+    )
+}
+
+fn any_encoder() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::btree_set(number(), 0..32).prop_map(|ids| ids.into_iter().collect())
 }
 
 fn any_cid(min: usize) -> impl Strategy<Value = ConnectionId> {
@@ -388,6 +467,7 @@ prop_compose! {
         path in prop::option::of(0..=u64::from(u32::MAX)),
         min_delay in prop::option::of(0.0..1.0),
         timestamps in (number(), 0u8..=20),
+        fec in (prop::option::of(any_decoder()), any_encoder()),
     ) -> TransportParameters {
         let [data, bidi_local, bidi_remote, uni, streams_bidi, streams_uni] = limits;
         TransportParameters {
@@ -416,6 +496,8 @@ prop_compose! {
             min_ack_delay_us: min_delay.map(|part: f64| (timeouts.1 as f64 * 1e3 * part) as u64),
             max_receive_timestamps_per_ack: timestamps.0,
             receive_timestamps_exponent: timestamps.1,
+            fec_decoder: fec.0,
+            fec_encoder: fec.1,
         }
     }
 }
