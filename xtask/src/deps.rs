@@ -9,7 +9,7 @@ use crate::tools::{cargo, relative, root, rust_files};
 /// ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("tautline-codes", &[]),
-    ("tautline-transport", &[]),
+    ("tautline-transport", &["tautline-codes"]),
     ("tautline-sim", &["tautline-transport"]),
     ("tautline-lab", &["tautline-sim", "tautline-transport"]),
     ("tautline", &["tautline-transport"]),

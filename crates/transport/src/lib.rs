@@ -26,6 +26,7 @@ pub mod connection;
 pub mod datagram;
 pub mod endpoint;
 pub mod error;
+pub mod fec;
 pub mod observe;
 pub mod packet;
 pub mod path;

@@ -12,7 +12,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, endpoint::UsedTokens,
-    observe::SharedSinkFactory, stream::sched::SharedStreamSchedulerFactory, wire::Version,
+    fec::FecConfig, observe::SharedSinkFactory, stream::sched::SharedStreamSchedulerFactory,
+    wire::Version,
 };
 
 pub use profile::Profile;
@@ -173,6 +174,9 @@ pub struct TransportConfig {
     /// Whether to report and ask for receive timestamps. Default off.
     pub receive_timestamps: bool,
 
+    /// Forward erasure correction. Default off.
+    pub fec: FecConfig,
+
     /// Path MTU discovery.
     pub mtu: MtuConfig,
     /// Whether to mark packets ECT(0) and validate. Default on.
@@ -238,6 +242,7 @@ impl Default for TransportConfig {
             max_ack_delay: Duration::from_millis(25),
             ack_frequency: true,
             receive_timestamps: false,
+            fec: FecConfig::default(),
             mtu: MtuConfig::default(),
             ecn: true,
             grease: true,

@@ -26,6 +26,7 @@ impl Connection {
         self.streams.on_connection_over(&self.config);
         self.datagrams.stop_sending();
         self.control.stop_sending();
+        self.fec.release();
         self.crypto = CryptoStreams::default();
         self.handshake.release();
         self.undecryptable = Vec::new();

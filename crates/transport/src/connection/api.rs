@@ -202,9 +202,13 @@ impl Connection {
         let Some(path) = self.paths.get(PathId::ZERO) else {
             return 0;
         };
-        // Header byte, connection ID, packet number, AEAD tag, frame type and length.
-        let overhead = 1 + path.remote_cids.active().cid.len() + 4 + 16 + 3;
-        usize::from(path.mtu.current()).saturating_sub(overhead)
+        // Header byte, connection ID, packet number, AEAD tag; below, frame type and length.
+        let overhead = 1 + path.remote_cids.active().cid.len() + 4 + 16;
+        let payload = usize::from(path.mtu.current()).saturating_sub(overhead);
+        let sender = self.fec.sender.as_ref();
+        let protector = sender.filter(|_| self.config.fec.protect_datagrams);
+        let room = protector.map_or(payload, |sender| sender.symbol_room(payload));
+        room.saturating_sub(3)
     }
 
     /// Sends a PING, which the peer must acknowledge.

@@ -47,6 +47,8 @@ pub(crate) struct OpenPacket {
     pub(crate) off_path: bool,
     /// Carries PATH_CHALLENGE or PATH_RESPONSE: the datagram must be full size.
     pub(crate) validates_path: bool,
+    /// Carries a source symbol.
+    pub(crate) is_source: bool,
     pub(crate) tokens: Vec<Token>,
 }
 
@@ -59,6 +61,10 @@ impl OpenPacket {
 
     pub(crate) fn flags(&self) -> PacketFlags {
         self.flags
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Bytes the packet will take once sealed.
@@ -213,6 +219,7 @@ impl<'a> DatagramBuilder<'a> {
             mtu_probe: false,
             off_path: false,
             validates_path: false,
+            is_source: false,
             tokens: Vec::new(),
         })
     }

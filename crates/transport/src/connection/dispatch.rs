@@ -10,6 +10,7 @@ use super::{
 use crate::{
     ack::AckRequest,
     error::TransportError,
+    fec::Occasion,
     observe::Abuse,
     recovery::AckContext,
     space::SpaceKind,
@@ -89,13 +90,15 @@ impl Connection {
                 self.start_draining(now, error);
                 Ok(())
             }
-            // As frames of a type that nobody knows.
-            Frame::SourceSymbol(_)
-            | Frame::Repair(_)
-            | Frame::SymbolAck(_)
-            | Frame::FecWindow { .. } => Err(TransportError::frame_encoding(
-                "erasure correction was not negotiated",
-            )),
+            // With what follows it, it was taken before.
+            Frame::SourceSymbol(_) => Ok(()),
+            Frame::Repair(repair) => self.on_repair(&repair),
+            Frame::SymbolAck(ack) => self.on_symbol_ack(now, &ack),
+            Frame::FecWindow {
+                epoch,
+                symbols,
+                bytes,
+            } => self.on_fec_window(epoch, symbols, bytes),
             Frame::PathAbandon { .. }
             | Frame::PathStatus { .. }
             | Frame::MaxPathId(_)
@@ -155,6 +158,9 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else {
             return Ok(());
         };
+        if let Some(sender) = &mut self.fec.sender {
+            sender.set_rtt(path.recovery.rtt().smoothed());
+        }
         let space = match kind {
             SpaceKind::Initial => self.spaces.initial.as_mut(),
             SpaceKind::Handshake => self.spaces.handshake.as_mut(),
@@ -177,6 +183,8 @@ impl Connection {
             new_mtu: None,
             seen: Seen::default(),
             observer: &mut self.observer,
+            fec: self.fec.sender.as_deref_mut(),
+            symbol: None,
         };
         let ecn_before = path.recovery.ecn_phase();
         let summary = path
@@ -198,6 +206,12 @@ impl Connection {
             keys.on_acked(now, id, largest, received.key_phase)?;
         }
         self.apply_deferred(kind, acked_ack);
+        if kind == SpaceKind::Data
+            && let Some(sender) = &mut self.fec.sender
+        {
+            sender.on_feedback(id);
+            self.ask_for_redundancy(now, Occasion::Feedback);
+        }
         if let Some(phase) = summary.ecn_changed {
             self.emit_ecn(now, id, ecn_before, phase);
         }

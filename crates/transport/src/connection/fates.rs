@@ -3,6 +3,7 @@
 use super::{Connection, handshake::CryptoStreams};
 use crate::{
     datagram::DatagramQueue,
+    fec::{FecSender, OnLoss},
     observe::{self, Observer},
     packet::Token,
     path::MtuDiscovery,
@@ -33,6 +34,10 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) new_mtu: Option<u16>,
     pub(crate) seen: Seen,
     pub(crate) observer: &'a mut Observer,
+    /// Who follows source and repair symbols, where packets may carry them.
+    pub(crate) fec: Option<&'a mut FecSender>,
+    /// What becomes of the tokens behind that of a source symbol, until the end of the packet.
+    pub(crate) symbol: Option<OnLoss>,
 }
 
 /// What is gathered for events.
@@ -96,6 +101,21 @@ impl FrameFates<'_> {
         }
     }
 
+    /// Whether erasure correction takes care of a lost token, so that nothing is sent again.
+    fn lost_to_erasure_correction(&mut self, token: Token) -> bool {
+        let Some(fec) = self.fec.as_deref_mut() else {
+            return false;
+        };
+        match (token, self.symbol) {
+            (Token::Symbol { id }, _) => self.symbol = Some(fec.on_symbol_lost(self.now, id)),
+            (Token::Repair { number }, _) => fec.on_repair_settled(number, false),
+            (_, Some(OnLoss::Nothing)) => {}
+            (_, Some(OnLoss::Wait)) => fec.wait(token),
+            (_, Some(OnLoss::Resend) | None) => return false,
+        }
+        true
+    }
+
     #[cold]
     fn observe_acked(&mut self, kind: SpaceKind, number: u64, packet: &SentPacket) {
         let path = self.path;
@@ -122,6 +142,19 @@ impl LossHandler for FrameFates<'_> {
     #[inline]
     fn token_acked(&mut self, kind: SpaceKind, token: Token) {
         match token {
+            Token::Symbol { id } => {
+                let fec = self.fec.as_deref_mut();
+                if fec.is_some_and(|fec| fec.on_symbol_acked(id)) {
+                    self.symbol = Some(OnLoss::Nothing);
+                }
+            }
+            Token::Repair { number } => {
+                if let Some(fec) = self.fec.as_deref_mut() {
+                    fec.on_repair_settled(number, true);
+                }
+            }
+            // Counted when the symbol was reported.
+            Token::Datagram { .. } if self.symbol == Some(OnLoss::Nothing) => {}
             Token::Ack { path, largest } => {
                 if self.acked_ack.is_none_or(|(p, l)| p != path || largest > l) {
                     self.acked_ack = Some((path, largest));
@@ -147,6 +180,9 @@ impl LossHandler for FrameFates<'_> {
     }
 
     fn token_lost(&mut self, kind: SpaceKind, token: Token) {
+        if self.lost_to_erasure_correction(token) {
+            return;
+        }
         self.seen.requeued |= !matches!(token, Token::Ack { .. } | Token::Datagram { .. });
         match token {
             Token::Ack { .. } => {}
@@ -171,7 +207,11 @@ impl LossHandler for FrameFates<'_> {
     fn packet_acked(&mut self, kind: SpaceKind, number: u64, packet: &SentPacket) {
         if kind == SpaceKind::Data {
             self.mtu.on_acked(number, packet.bytes);
+            if let Some(fec) = self.fec.as_deref_mut() {
+                fec.on_packet_acked(self.path, number);
+            }
         }
+        self.symbol = None;
         if self.observer.is_active() {
             self.observe_acked(kind, number, packet);
         }
@@ -186,7 +226,11 @@ impl LossHandler for FrameFates<'_> {
     ) {
         if kind == SpaceKind::Data && !packet.mtu_probe {
             self.mtu.on_lost(number, packet.bytes);
+            if let Some(fec) = self.fec.as_deref_mut() {
+                fec.on_packet_lost(self.path, number);
+            }
         }
+        self.symbol = None;
         let path = self.path;
         let bytes = u64::from(packet.bytes);
         self.observer.emit(self.now, || observe::Event::PacketLost {

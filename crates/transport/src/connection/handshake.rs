@@ -168,6 +168,8 @@ impl Connection {
         if config.receive_timestamps {
             params.max_receive_timestamps_per_ack = super::MAX_RECEIVE_TIMESTAMPS;
         }
+        params.fec_decoder = config.fec.decoder_parameter();
+        params.fec_encoder = config.fec.encoder_parameter();
         params.initial_max_path_id = config.initial_max_path_id.map(u64::from);
         let available = self.endpoint.versions.clone();
         let chosen = self.handshake.version;
@@ -612,6 +614,7 @@ impl Connection {
                 basis: self.started,
             });
         }
+        self.negotiate_fec(&params)?;
         self.peer = params;
         self.restart_idle_on_receive(now);
         Ok(())

@@ -23,6 +23,7 @@ mod datagram_builder;
 mod dispatch;
 mod events;
 mod fates;
+mod fec;
 mod handshake;
 mod lifecycle;
 mod migration;
@@ -64,6 +65,7 @@ pub use params::{ConnectionParams, SessionSource};
 pub use stats::ConnectionStats;
 
 use control::Control;
+use fec::Fec;
 use handshake::{CryptoStreams, Handshake, KeyStore, LongSpaces};
 use lifecycle::Lifecycle;
 use observation::Reported;
@@ -103,6 +105,7 @@ pub struct Connection {
     streams: StreamSet,
     datagrams: DatagramQueue,
     control: Control,
+    fec: Fec,
     /// The peer's transport parameters, defaults until known.
     peer: TransportParameters,
     /// What the peer wants of receive timestamps.
@@ -178,6 +181,7 @@ impl Connection {
             streams: StreamSet::new(side, &config),
             datagrams: DatagramQueue::new(&config),
             control: Control::new(params.validation_tokens.clone()),
+            fec: Fec::default(),
             peer: TransportParameters::default(),
             timestamps: None,
             handshake_probes: [0; 2],

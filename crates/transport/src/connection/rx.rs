@@ -8,6 +8,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::{
     Connection,
+    fec::may_stand_in_symbol,
     lifecycle::State,
     tx::MIN_INITIAL_DATAGRAM,
     unprotect::{Opened, Protected, Unopened},
@@ -389,6 +390,10 @@ impl Connection {
         let summary = self
             .process_frames(&received, packet.freeze())
             .map_err(Unopened::Close)?;
+        if self.fec.receiver.is_some() && !self.is_closed() {
+            self.dispatch_recovered(&received)
+                .map_err(Unopened::Close)?;
+        }
         // The packet that ended the connection is not acknowledged, and moves nothing.
         if !self.is_closed() {
             self.record_received(&received, kind, summary, spin);
@@ -495,6 +500,7 @@ impl Connection {
         let packet_type = packet_type_of(received.level);
         let mut summary = FrameSummary::default();
         let mut reader = Reader::new(&payload);
+        let mut symbol = None;
         while !reader.is_empty() {
             let here = reader.peek_rest();
             let frame = Frame::decode(&mut reader).map_err(|error| {
@@ -523,6 +529,19 @@ impl Connection {
             self.stats.frames_received.count(frame_type);
             self.observer
                 .emit(received.now, || observe::Event::FrameReceived(&frame));
+            if symbol.is_some() && !may_stand_in_symbol(&frame) {
+                let error = "frame not allowed in a source symbol";
+                let error = TransportError::protocol_violation(error);
+                return Err(error.in_frame(frame_type));
+            }
+            if let Frame::SourceSymbol(header) = frame {
+                let known = self.on_source_symbol(header, reader.peek_rest());
+                symbol = Some(known.map_err(|error| blame(error, frame_type))?);
+            }
+            if symbol == Some(true) && matches!(frame, Frame::Datagram { .. }) {
+                // It was delivered when the symbol was recovered.
+                continue;
+            }
             if let Frame::Stream(stream) = frame
                 && reader.is_empty()
             {
@@ -653,7 +672,7 @@ impl Connection {
     }
 }
 
-fn blame(mut error: TransportError, frame_type: u64) -> TransportError {
+pub(super) fn blame(mut error: TransportError, frame_type: u64) -> TransportError {
     if error.frame_type == 0 {
         error.frame_type = frame_type;
     }

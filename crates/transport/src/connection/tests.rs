@@ -145,7 +145,6 @@ fn frames_of_erasure_correction_are_unknown_unless_negotiated() {
     let mut wire = Wire::established(TransportConfig::default());
     let server = wire.server();
     let frames = [
-        Frame::SourceSymbol(crate::wire::SourceSymbol::new(0, 1)),
         Frame::Repair(crate::wire::Repair {
             first: 0,
             count: 1,

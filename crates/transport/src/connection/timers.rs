@@ -35,7 +35,7 @@ impl Connection {
             next,
             self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()),
         );
-        next
+        earliest(next, self.fec.timer())
     }
 
     fn timer_context(&self, id: PathId) -> TimerContext {
@@ -83,6 +83,7 @@ impl Connection {
                 self.on_loss_timeout(now, id);
             }
         }
+        self.on_fec_timeout(now);
         if let Some(keys) = self.keys.one_rtt.as_mut() {
             keys.on_timeout(now);
         }
@@ -115,6 +116,8 @@ impl Connection {
             new_mtu: None,
             seen: Seen::default(),
             observer: &mut self.observer,
+            fec: self.fec.sender.as_deref_mut(),
+            symbol: None,
         };
         let action = path
             .recovery
@@ -199,6 +202,8 @@ impl Connection {
                         new_mtu: None,
                         seen: Seen::default(),
                         observer: &mut self.observer,
+                        fec: None,
+                        symbol: None,
                     };
                     path.recovery
                         .resend_oldest(&mut path.space, usize::from(packets), &mut fates);

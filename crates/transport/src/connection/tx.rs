@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
+    fec::Occasion,
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath, PathSet},
@@ -217,6 +218,11 @@ impl Connection {
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
+        if self.fec.has_repairs()
+            && let Some(repair) = self.transmit_repair_if_allowed(now, id, buf, ecn)
+        {
+            return Some(repair);
+        }
         let path = self.paths.get_mut(id)?;
         let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
         let batch = quantum
@@ -225,6 +231,7 @@ impl Connection {
             .min(MAX_BATCH_BYTES);
         let mut len = 0;
         let mut segment = 0;
+        let mut dry = false;
         while len == 0 || len + segment <= batch {
             let permit = self.permit(now, id, mtu, len > 0);
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
@@ -241,7 +248,10 @@ impl Connection {
             let built = self.build_datagram(now, id, room, permit, ecn);
             let (written, only_one_rtt) = match built {
                 Some(built) => built,
-                None => break,
+                None => {
+                    dry = permit == Permit::Full;
+                    break;
+                }
             };
             if let Some(path) = self.paths.get_mut(id) {
                 path.network.amplification.on_sent(written);
@@ -253,9 +263,17 @@ impl Connection {
             if written < segment || !only_one_rtt || permit != Permit::Full {
                 break;
             }
+            if self.fec.has_repairs() {
+                // They go before more data, in datagrams of another size.
+                break;
+            }
         }
         if len == 0 {
-            return None;
+            if !dry || self.fec.sender.is_none() {
+                return None;
+            }
+            self.ask_for_redundancy(now, Occasion::BurstEnd);
+            return self.transmit_repair_if_allowed(now, id, buf, ecn);
         }
         let segment_size = (len > segment).then_some(segment);
         Some(Transmit {
@@ -264,6 +282,23 @@ impl Connection {
             len,
             segment_size,
         })
+    }
+
+    /// A repair symbol, where congestion control and pacer let data go.
+    fn transmit_repair_if_allowed(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        let path = self.paths.get(id)?;
+        let mtu = usize::from(path.mtu.datagram_size());
+        // Probes have a right to pass the window; repair symbols have not.
+        if path.pending.probes > 0 || self.permit(now, id, mtu, false) != Permit::Full {
+            return None;
+        }
+        self.transmit_repair(now, id, buf, ecn)
     }
 
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
@@ -456,6 +491,7 @@ impl Connection {
             return false;
         };
         if path.space.received.ack_due(now)
+            || self.fec.ack_due()
             || permit == Permit::Validation && path.network.wants_packet(now)
         {
             return true;
@@ -502,6 +538,7 @@ impl Connection {
             _ => self.handshake.version,
         };
         let datagram_size = builder.len() + builder.remaining();
+        let builder_is_empty = builder.len() == 0;
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
@@ -538,6 +575,17 @@ impl Connection {
             now,
         );
         let full = permit.is_full(level);
+        // Padding would become part of a symbol, and its datagram may need some.
+        let may_protect = full && level == Level::OneRtt && builder_is_empty;
+        let protector = self
+            .fec
+            .sender
+            .as_deref_mut()
+            .filter(|sender| may_protect && sender.protects(now));
+        // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
+        // less.
+        let beyond = usize::from(path.mtu.datagram_size()).saturating_sub(datagram_size);
+        let payload = writer.remaining() + beyond;
         if level == Level::Initial || level == Level::Handshake {
             let (space, crypto, slot) = match level {
                 Level::Initial => (self.spaces.initial.as_mut()?, &mut self.crypto.initial, 0),
@@ -579,10 +627,31 @@ impl Connection {
                         &mut writer,
                     );
                 }
+                if let Some(receiver) = &mut self.fec.receiver
+                    && (receiver.ack_due() || path.space.received.has_unreported())
+                {
+                    // Before the ACK: what it tells lost may be recovered.
+                    receiver.write_ack(&mut writer);
+                }
                 write_path_frames(now, path, &acks, full, &mut writer);
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
             }
             if full {
+                let path = self.paths.get_mut(id)?;
+                let protector = protector.filter(|_| !open.validates_path);
+                let protects = protector.is_some();
+                if protects {
+                    // A PING concerns the path: it stands before the symbol.
+                    open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
+                    if !self.config.fec.protect_datagrams {
+                        self.datagrams.write(&mut writer);
+                    }
+                }
+                if let Some(sender) = &protector {
+                    // All of one size, those with an ACK too, so that they leave in one batch.
+                    writer.limit(sender.packet_room(payload));
+                    writer.begin_symbol(sender.next_header(), sender.next_symbol());
+                }
                 if level == Level::OneRtt {
                     self.control.write(&mut writer);
                     self.crypto.data.write(&mut writer);
@@ -590,21 +659,14 @@ impl Connection {
                 self.streams.write_control(&mut writer);
                 self.datagrams.write(&mut writer);
                 self.streams.write_data(&mut writer);
-                let path = self.paths.get_mut(id)?;
-                let owed = level == Level::OneRtt && (path.pending.probes > 0 || path.pending.ping);
-                if owed {
-                    // What is repeated may be probing frames only, which would not show a peer that
-                    // our address changed. RFC 9000 s9.1.
-                    if path.pending.probes > 0 || !writer.flags().ack_eliciting {
-                        writer.push(&Frame::Ping);
-                    }
-                    if path.pending.immediate_ack && self.peer.min_ack_delay_us.is_some() {
-                        writer.push(&Frame::ImmediateAck);
-                    }
-                    open.probe = path.pending.probes > 0;
-                    path.pending.probes = path.pending.probes.saturating_sub(1);
-                    path.pending.ping = false;
-                    path.pending.immediate_ack = false;
+                if let Some(sender) = protector
+                    && let Some(symbol) = writer.end_symbol()
+                {
+                    sender.on_source(id, open.number(), symbol);
+                    open.is_source = true;
+                }
+                if level == Level::OneRtt && !protects {
+                    open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
                 }
             }
         }
@@ -643,6 +705,7 @@ impl Connection {
         };
         let level = open.level;
         let flags = open.flags();
+        let (number, is_source) = (open.number(), open.is_source);
         let before = builder.len();
         let context = SealContext {
             now,
@@ -706,6 +769,14 @@ impl Connection {
         }
         if flags.ack_eliciting {
             self.restart_idle_on_send(now);
+            if let Some(sender) = self.fec.sender.as_deref_mut()
+                && level == Level::OneRtt
+            {
+                sender.on_packet_sent(id, number);
+                if is_source {
+                    self.ask_for_redundancy(now, Occasion::SlotFree);
+                }
+            }
         }
         if level == Level::ZeroRtt {
             self.handshake.zero_rtt_sent = true;
@@ -722,6 +793,31 @@ struct AckWriting {
     exponent: u8,
     multipath: bool,
     timestamps: Option<crate::space::TimestampConfig>,
+}
+
+/// What a PTO or a keep-alive owes this path beside the data that the packet carries; whether it
+/// makes a PTO probe of the packet.
+fn write_probe(
+    path: &mut crate::path::Path,
+    peer_min_ack_delay_us: Option<u64>,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    if path.pending.probes == 0 && !path.pending.ping {
+        return false;
+    }
+    // What is repeated may be probing frames only, which would not show a peer that our address
+    // changed. RFC 9000 s9.1.
+    if path.pending.probes > 0 || !writer.flags().ack_eliciting {
+        writer.push(&Frame::Ping);
+    }
+    if path.pending.immediate_ack && peer_min_ack_delay_us.is_some() {
+        writer.push(&Frame::ImmediateAck);
+    }
+    let probe = path.pending.probes > 0;
+    path.pending.probes = path.pending.probes.saturating_sub(1);
+    path.pending.ping = false;
+    path.pending.immediate_ack = false;
+    probe
 }
 
 /// A challenge that is due, and an answer if `answers` may leave; whether anything was written.

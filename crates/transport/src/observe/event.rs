@@ -574,6 +574,9 @@ pub enum Event<'a> {
         path: Option<PathId>,
     },
 
+    /// A lost source symbol of the peer was rebuilt from repair symbols. `bytes` of frames.
+    SymbolRecovered { id: u64, bytes: usize },
+
     // -- Policies and abuse --
     /// A policy decided: who (`policy` names the trait, `name` the implementation), what, and
     /// up to two numbers whose meaning `decision` tells.
@@ -652,6 +655,7 @@ impl Event<'_> {
             Self::TimerSet { .. } | Self::TimerExpired { .. } | Self::TimerCancelled { .. } => {
                 "timer_updated"
             }
+            Self::SymbolRecovered { .. } => "symbol_recovered",
             Self::PolicyDecision { .. } => "policy_decision",
             Self::Abuse { .. } => "abuse",
         }
@@ -726,6 +730,7 @@ kinds! {
     TimerSet,
     TimerExpired,
     TimerCancelled,
+    SymbolRecovered,
     PolicyDecision,
     Abuse,
 }

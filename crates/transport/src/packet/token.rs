@@ -51,6 +51,15 @@ pub enum Token {
     AckFrequency {
         sequence: u64,
     },
+    /// The tokens behind this one stand for frames of this source symbol; those before it for
+    /// frames outside of it.
+    Symbol {
+        id: u64,
+    },
+    /// A repair symbol; they are counted from 0.
+    Repair {
+        number: u64,
+    },
     /// An application datagram; `id` counts datagrams queued on the connection, from 0.
     Datagram {
         id: u64,

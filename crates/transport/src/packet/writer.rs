@@ -6,8 +6,8 @@ use crate::{
     time::Instant,
     units::{PathId, StreamId},
     wire::{
-        AckToWrite, Frame, PacketTypes, Writer, encode_stream_header, stream_header_len,
-        varint_len, write_ack,
+        AckToWrite, Frame, PacketTypes, Reader, Repair, SourceSymbol, Writer, codepoints,
+        encode_stream_header, stream_header_len, varint_len, write_ack, write_symbol_ack,
     },
 };
 
@@ -39,6 +39,19 @@ pub struct PacketWriter<'a> {
     now: Instant,
     packet_type: PacketTypes,
     flags: PacketFlags,
+    symbol: Option<Symbol>,
+}
+
+/// A source symbol under construction.
+#[derive(Clone, Copy, Debug)]
+struct Symbol {
+    header: SourceSymbol,
+    /// Where the header begins.
+    start: usize,
+    /// Tokens before it.
+    tokens: usize,
+    /// Whether the sink was told of the header: it is when something follows.
+    announced: bool,
 }
 
 impl<'a> PacketWriter<'a> {
@@ -62,6 +75,7 @@ impl<'a> PacketWriter<'a> {
             now,
             packet_type,
             flags: PacketFlags::default(),
+            symbol: None,
         }
     }
 
@@ -112,6 +126,7 @@ impl<'a> PacketWriter<'a> {
         self.flags.in_flight |= row.in_flight;
         self.flags.has_more |= !matches!(frame, Frame::Ping | Frame::Padding { .. });
         self.stats.count(frame.frame_type());
+        self.announce_symbol();
         self.observer.emit(self.now, || Event::FrameSent(frame));
         true
     }
@@ -175,6 +190,7 @@ impl<'a> PacketWriter<'a> {
         self.flags.has_data = true;
         self.flags.has_more = true;
         self.stats.count_stream(len);
+        self.announce_symbol();
         self.observer.emit(self.now, || Event::StreamFrameSent {
             id,
             offset,
@@ -212,6 +228,7 @@ impl<'a> PacketWriter<'a> {
         self.flags.in_flight = true;
         self.flags.has_more = true;
         self.stats.count(0x06);
+        self.announce_symbol();
         self.observer
             .emit(self.now, || Event::CryptoFrameSent { offset, len });
         true
@@ -244,6 +261,117 @@ impl<'a> PacketWriter<'a> {
             }
         });
         true
+    }
+
+    /// Writes a SYMBOL_ACK of symbol IDs, ranges that descend; those that do not fit are left out,
+    /// oldest first.
+    pub fn push_symbol_ack<I>(&mut self, ranges: I) -> bool
+    where
+        I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
+    {
+        let before = self.writer.len();
+        if !write_symbol_ack(&mut self.writer, ranges) {
+            return false;
+        }
+        self.flags.has_ack = true;
+        self.count_written(before);
+        true
+    }
+
+    /// Writes a REPAIR frame of `first`, `count` and `key` with a symbol of `len` bytes, which
+    /// `fill` makes; false, and nothing is written, if it does not fit or `fill` fails.
+    pub fn push_repair(
+        &mut self,
+        (first, count, key): (u64, u64, u64),
+        len: usize,
+        number: u64,
+        fill: impl FnOnce(&mut [u8]) -> bool,
+    ) -> bool {
+        if len == 0 || Repair::header_len(first, count, key, len) + len > self.remaining() {
+            return false;
+        }
+        let before = self.writer.len();
+        for field in [codepoints::frame::REPAIR, first, count, key, len as u64] {
+            self.writer.varint(field);
+        }
+        if !self.writer.reserve_slice(len).is_some_and(fill) {
+            self.writer.truncate(before);
+            return false;
+        }
+        self.tokens.push(Token::Repair { number });
+        self.flags.ack_eliciting = true;
+        self.flags.in_flight = true;
+        self.flags.has_more = true;
+        self.count_written(before);
+        true
+    }
+
+    /// Counts and reports a frame that was written in pieces from `before` on.
+    fn count_written(&mut self, before: usize) {
+        let written = self.writer.written().get(before..).unwrap_or(&[]);
+        let mut reader = Reader::new(written);
+        self.stats.count(reader.peek_varint().unwrap_or(0));
+        if self.observer.is_active()
+            && let Ok(frame) = Frame::decode(&mut reader)
+        {
+            self.observer.emit(self.now, || Event::FrameSent(&frame));
+        }
+    }
+
+    /// Lets the payload grow to `bytes` at most.
+    pub fn limit(&mut self, bytes: usize) {
+        self.writer.limit(bytes.saturating_sub(self.writer.len()));
+    }
+
+    /// Begins source symbol `id`: what follows is protected. False, and nothing happens, when
+    /// nothing would fit behind the header.
+    pub fn begin_symbol(&mut self, header: SourceSymbol, id: u64) -> bool {
+        let header_len = SourceSymbol::encoded_len(usize::from(header.bytes));
+        if self.symbol.is_some() || header_len >= self.remaining() {
+            return false;
+        }
+        let began = Symbol {
+            header,
+            start: self.writer.len(),
+            tokens: self.tokens.len(),
+            announced: false,
+        };
+        self.tokens.push(Token::Symbol { id });
+        Frame::SourceSymbol(header).encode(&mut self.writer);
+        self.symbol = Some(began);
+        true
+    }
+
+    #[inline]
+    fn announce_symbol(&mut self) {
+        if let Some(symbol) = &mut self.symbol
+            && !std::mem::replace(&mut symbol.announced, true)
+        {
+            let frame = Frame::SourceSymbol(symbol.header);
+            self.observer.emit(self.now, || Event::FrameSent(&frame));
+        }
+    }
+
+    /// Ends the source symbol and returns its bytes; `None` if nothing was written, so that there
+    /// is none.
+    pub fn end_symbol(&mut self) -> Option<&[u8]> {
+        let Symbol {
+            header,
+            start,
+            tokens,
+            ..
+        } = self.symbol.take()?;
+        let from = start + SourceSymbol::encoded_len(usize::from(header.bytes));
+        if self.writer.len() <= from {
+            self.writer.truncate(start);
+            self.tokens.truncate(tokens);
+            return None;
+        }
+        self.stats.count(Frame::SourceSymbol(header).frame_type());
+        self.flags.ack_eliciting = true;
+        self.flags.in_flight = true;
+        self.flags.has_more = true;
+        self.writer.written().get(from..)
     }
 
     /// Writes an application datagram; `id` names it in acknowledgements.

@@ -7,6 +7,7 @@ use crate::{
     congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
     error::TransportError,
     observe::Abuse,
+    packet::Token,
     space::{Fate, PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
     units::{Ecn, PacketNumber},
@@ -357,7 +358,11 @@ impl Recovery {
         handler: &mut impl LossHandler,
     ) {
         for token in space.sent.take_orphans() {
-            handler.token_lost(kind, token);
+            // Nothing tells where one orphan ends and the next begins: what a symbol carried is
+            // simply sent again.
+            if !matches!(token, Token::Symbol { .. } | Token::Repair { .. }) {
+                handler.token_lost(kind, token);
+            }
         }
     }
 }

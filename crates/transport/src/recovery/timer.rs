@@ -73,7 +73,7 @@ impl Recovery {
     /// Reports what the oldest `packets` ack-eliciting packets carried as lost, so that probes
     /// repeat it; the packets stay in flight. RFC 9002 s6.2.4.
     ///
-    /// An unreliable datagram is not repeated, nor is an ACK.
+    /// An unreliable datagram is not repeated, nor is an ACK or a repair symbol.
     pub fn resend_oldest(
         &self,
         space: &mut PacketNumberSpace,
@@ -86,7 +86,14 @@ impl Recovery {
             .filter(|(_, packet)| packet.ack_eliciting);
         for (_, packet) in oldest.take(packets) {
             for token in space.sent.tokens_of(packet) {
-                if !matches!(token, Token::Datagram { .. } | Token::Ack { .. }) {
+                let repeated = !matches!(
+                    token,
+                    Token::Datagram { .. }
+                        | Token::Ack { .. }
+                        | Token::Symbol { .. }
+                        | Token::Repair { .. }
+                );
+                if repeated {
                     handler.token_lost(SpaceKind::Data, token);
                 }
             }

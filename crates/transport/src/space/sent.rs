@@ -353,6 +353,17 @@ impl SentPackets {
         tokens_in(&self.tokens, self.token_base, packet)
     }
 
+    /// Tokens of a packet that is outstanding or lost and not forgotten; of any other none.
+    pub(crate) fn live_tokens(&self, number: PacketNumber) -> impl Iterator<Item = Token> + '_ {
+        let packet = self.get(number).filter(|packet| {
+            matches!(
+                packet.fate,
+                Fate::Outstanding | Fate::LostByThreshold | Fate::LostByTime
+            )
+        });
+        packet.into_iter().flat_map(|packet| self.tokens_of(packet))
+    }
+
     /// Outstanding packets, oldest first, with their numbers.
     pub(crate) fn outstanding(&self) -> impl Iterator<Item = (PacketNumber, &SentPacket)> + '_ {
         self.ring

@@ -8,6 +8,8 @@ use super::varint::{MAX_VARINT, varint_len};
 #[derive(Debug)]
 pub struct Writer<'a> {
     buf: &'a mut [u8],
+    /// What may be filled; at most the buffer's length.
+    end: usize,
     len: usize,
     overflowed: bool,
 }
@@ -17,6 +19,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn new(buf: &'a mut [u8]) -> Self {
         Self {
+            end: buf.len(),
             buf,
             len: 0,
             overflowed: false,
@@ -44,7 +47,7 @@ impl<'a> Writer<'a> {
     /// Bytes that still fit.
     #[inline]
     pub fn remaining(&self) -> usize {
-        self.buf.len() - self.len
+        self.end - self.len
     }
 
     /// Whether some field did not fit.
@@ -57,7 +60,8 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn reserve_slice(&mut self, n: usize) -> Option<&mut [u8]> {
         let end = self.len.checked_add(n)?;
-        match self.buf.get_mut(self.len..end) {
+        let free = self.buf.get_mut(self.len..end).filter(|_| end <= self.end);
+        match free {
             Some(slice) => {
                 self.len = end;
                 Some(slice)
@@ -67,6 +71,16 @@ impl<'a> Writer<'a> {
                 None
             }
         }
+    }
+
+    /// Lets at most `room` more bytes be written.
+    pub(crate) fn limit(&mut self, room: usize) {
+        self.end = self.len.saturating_add(room).min(self.end);
+    }
+
+    /// Takes back what was written from byte `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
     }
 
     /// Raw bytes.
@@ -81,7 +95,7 @@ impl<'a> Writer<'a> {
     fn array<const N: usize>(&mut self, bytes: [u8; N]) {
         match self
             .buf
-            .get_mut(self.len..)
+            .get_mut(self.len..self.end)
             .and_then(|rest| rest.first_chunk_mut::<N>())
         {
             Some(chunk) => {

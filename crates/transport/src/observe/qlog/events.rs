@@ -589,6 +589,10 @@ fn own_events(w: &mut RecordWriter<'_>, event: &Event<'_>) {
                 d.key("limit").u64(limit);
             });
         }
+        Event::SymbolRecovered { id, bytes } => w.own(PathId::ZERO, |d| {
+            d.key("symbol_id").u64(id);
+            d.key("length").u64(bytes as u64);
+        }),
         Event::PolicyDecision {
             policy,
             name,

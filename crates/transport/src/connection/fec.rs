@@ -1,0 +1,376 @@
+//! Erasure correction in the hall: negotiation, frames, recovered symbols, repair packets.
+//!
+//! Owns: what connects [`FecSender`] and [`FecReceiver`] with packets, paths and timers.
+//! Does not own: when and what to repair, decoding (`fec/`), where protected frames stand in a
+//! packet (`tx.rs`).
+
+use bytes::Bytes;
+
+use super::{
+    Connection,
+    datagram_builder::{DatagramBuilder, SealContext},
+    fates::{FrameFates, Seen},
+    rx::{Received, packet_type_of},
+};
+use crate::{
+    endpoint::Transmit,
+    error::TransportError,
+    fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, negotiate},
+    observe,
+    packet::{PacketWriter, Token},
+    recovery::LossHandler as _,
+    space::SpaceKind,
+    time::Instant,
+    tls::Level,
+    units::{Ecn, PathId},
+    wire::{Frame, FrameClass, Reader, Repair, SourceSymbol, SymbolAck, TransportParameters},
+};
+
+/// Both directions of erasure correction; empty unless negotiated.
+#[derive(Debug, Default)]
+pub(crate) struct Fec {
+    pub(crate) sender: Option<Box<FecSender>>,
+    pub(crate) receiver: Option<Box<FecReceiver>>,
+    /// What they counted, once they are gone.
+    past: FecStats,
+}
+
+impl Fec {
+    /// Whether a SYMBOL_ACK must leave now.
+    pub(crate) fn ack_due(&self) -> bool {
+        let receiver = self.receiver.as_ref();
+        receiver.is_some_and(|receiver| receiver.ack_due())
+    }
+
+    /// Whether repair symbols wait to leave.
+    pub(crate) fn has_repairs(&self) -> bool {
+        let sender = self.sender.as_ref();
+        sender.is_some_and(|sender| sender.has_repairs())
+    }
+
+    /// When a lost symbol has waited long enough for repair symbols.
+    pub(crate) fn timer(&self) -> Option<Instant> {
+        self.sender.as_ref()?.timer()
+    }
+
+    /// The connection is over: nothing is repaired any more.
+    pub(crate) fn release(&mut self) {
+        *self = Self {
+            past: self.stats(),
+            ..Self::default()
+        };
+    }
+
+    fn stats(&self) -> FecStats {
+        let sent = self.sender.as_ref().map(|sender| sender.stats());
+        let received = self.receiver.as_ref().map(|receiver| receiver.stats());
+        let zero = FecStats::default();
+        self.past
+            .plus(&sent.unwrap_or(zero))
+            .plus(&received.unwrap_or(zero))
+    }
+}
+
+fn not_negotiated() -> TransportError {
+    // As a frame of a type that nobody knows. RFC 9000 s12.4.
+    TransportError::frame_encoding("erasure correction was not negotiated")
+}
+
+impl Connection {
+    /// What erasure correction has done so far.
+    pub fn fec_stats(&self) -> FecStats {
+        self.fec.stats()
+    }
+
+    /// Whether packets we send may be protected: the peer decodes, and we encode.
+    pub fn is_fec_sender(&self) -> bool {
+        self.fec.sender.is_some()
+    }
+
+    /// Whether packets of the peer may be protected.
+    pub fn is_fec_receiver(&self) -> bool {
+        self.fec.receiver.is_some()
+    }
+
+    /// How packets get lost on a path, as far as erasure correction follows it.
+    pub fn loss_estimate(&self, path: PathId) -> Option<LossEstimate> {
+        let sender = self.fec.sender.as_ref()?;
+        Some(sender.loss(path))
+    }
+
+    /// The peer's transport parameters are known.
+    pub(crate) fn negotiate_fec(
+        &mut self,
+        peer: &TransportParameters,
+    ) -> Result<(), TransportError> {
+        let config = &self.config.fec;
+        let ours = config.decoder_parameter();
+        if let (Some(limits), Some(scheme)) = (
+            config.decoder_limits(),
+            negotiate(ours.as_ref(), &peer.fec_encoder)?,
+        ) {
+            self.fec.receiver = Some(Box::new(FecReceiver::new(limits, scheme)));
+        }
+        let encoder = config.encoder_parameter();
+        if encoder.is_empty() {
+            return Ok(());
+        }
+        if let Some(decoder) = &peer.fec_decoder
+            && let Some(scheme) = negotiate(Some(decoder), &encoder)?
+        {
+            self.fec.sender = FecSender::new(config, decoder, scheme).map(Box::new);
+        }
+        Ok(())
+    }
+
+    // ---- Frames received ----
+
+    /// A SOURCE_SYMBOL header; `symbol` is the rest of its packet. Whether the symbol was known.
+    pub(crate) fn on_source_symbol(
+        &mut self,
+        header: SourceSymbol,
+        symbol: &[u8],
+    ) -> Result<bool, TransportError> {
+        let receiver = self.fec.receiver.as_mut().ok_or_else(not_negotiated)?;
+        receiver.on_source(header, symbol)
+    }
+
+    pub(crate) fn on_repair(&mut self, repair: &Repair<'_>) -> Result<(), TransportError> {
+        let receiver = self.fec.receiver.as_mut().ok_or_else(not_negotiated)?;
+        receiver.on_repair(repair)
+    }
+
+    pub(crate) fn on_fec_window(
+        &mut self,
+        epoch: u64,
+        symbols: u64,
+        bytes: u64,
+    ) -> Result<(), TransportError> {
+        let sender = self.fec.sender.as_mut().ok_or_else(not_negotiated)?;
+        sender.on_window(epoch, symbols, bytes)
+    }
+
+    /// What the peer has recovered is delivered, and will not be sent again.
+    pub(crate) fn on_symbol_ack(
+        &mut self,
+        now: Instant,
+        ack: &SymbolAck<'_>,
+    ) -> Result<(), TransportError> {
+        let sender = self.fec.sender.as_mut().ok_or_else(not_negotiated)?;
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let paths = &self.paths;
+        let done = sender.on_symbol_ack(ack.largest, ack.ranges(), |id, delivered| {
+            use crate::fec::Delivered;
+            match delivered {
+                Delivered::Tokens(waited) => tokens.extend(waited),
+                Delivered::InPacket(path, number) => {
+                    if let Some(path) = paths.get(path) {
+                        let of_packet = path.space.sent.live_tokens(number);
+                        let behind = of_packet
+                            .skip_while(|token| *token != Token::Symbol { id })
+                            .skip(1);
+                        tokens.extend(behind);
+                    }
+                }
+            }
+        });
+        self.route_tokens(now, &mut tokens, true);
+        self.scratch.tokens = tokens;
+        done
+    }
+
+    /// Tells the rooms that what these tokens stand for was delivered, or is lost.
+    fn route_tokens(&mut self, now: Instant, tokens: &mut Vec<Token>, delivered: bool) {
+        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+            let mut fates = FrameFates {
+                now,
+                path: PathId::ZERO,
+                streams: &mut self.streams,
+                crypto: &mut self.crypto,
+                datagrams: &mut self.datagrams,
+                mtu: &mut path.mtu,
+                acked: &mut self.scratch.acked,
+                deferred: &mut self.scratch.deferred,
+                acked_ack: None,
+                acked_request: None,
+                new_mtu: None,
+                seen: Seen::default(),
+                observer: &mut self.observer,
+                fec: None,
+                symbol: None,
+            };
+            // Newest first, as acknowledgements come.
+            for token in tokens.drain(..).rev() {
+                if delivered {
+                    fates.token_acked(SpaceKind::Data, token);
+                } else {
+                    fates.token_lost(SpaceKind::Data, token);
+                }
+            }
+            fates.settle_acked();
+        }
+        self.apply_deferred(SpaceKind::Data, None);
+    }
+
+    /// Symbols that a packet made it possible to rebuild do what they would have done.
+    pub(crate) fn dispatch_recovered(&mut self, received: &Received) -> Result<(), TransportError> {
+        loop {
+            let Some(receiver) = self.fec.receiver.as_mut() else {
+                return Ok(());
+            };
+            let Some((id, symbol)) = receiver.next_recovered() else {
+                return Ok(());
+            };
+            let symbol = Bytes::copy_from_slice(symbol);
+            if !is_recoverable(&symbol) {
+                receiver.on_nonsense();
+                continue;
+            }
+            receiver.on_recovered(id);
+            self.observer
+                .emit(received.now, || observe::Event::SymbolRecovered {
+                    id,
+                    bytes: symbol.len(),
+                });
+            let mut reader = Reader::new(&symbol);
+            while !reader.is_empty() && !self.is_closed() {
+                let Ok(frame) = Frame::decode(&mut reader) else {
+                    break;
+                };
+                let frame_type = frame.frame_type();
+                self.dispatch(received, &symbol, frame)
+                    .map_err(|error| super::rx::blame(error, frame_type))?;
+            }
+        }
+    }
+
+    // ---- Time ----
+
+    /// Lost symbols that no repair symbol came to help go out again.
+    pub(crate) fn on_fec_timeout(&mut self, now: Instant) {
+        let mut tokens = Vec::new();
+        while let Some(sender) = &mut self.fec.sender
+            && let Some(expired) = sender.expire(now)
+        {
+            tokens.extend(expired);
+        }
+        if !tokens.is_empty() {
+            self.route_tokens(now, &mut tokens, false);
+        }
+    }
+
+    /// Asks the redundancy scheduler.
+    pub(crate) fn ask_for_redundancy(&mut self, now: Instant, occasion: Occasion) {
+        let Some(sender) = &mut self.fec.sender else {
+            return;
+        };
+        let Some((count, window)) = sender.ask(occasion, now) else {
+            return;
+        };
+        let name = sender.name();
+        self.observer.emit(now, || observe::Event::PolicyDecision {
+            policy: "redundancy",
+            name,
+            path: None,
+            decision: "repair",
+            values: [Some(f64::from(count)), Some(f64::from(window))],
+        });
+    }
+
+    // ---- Packets sent ----
+
+    /// A packet with a repair symbol, alone in its datagram. The caller asked congestion control.
+    pub(crate) fn transmit_repair(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        let sender = self.fec.sender.as_mut()?;
+        let path = self.paths.get_mut(id)?;
+        let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
+        let size = usize::from(path.mtu.datagram_size())
+            .min(budget)
+            .min(buf.len());
+        let four_tuple = path.network.four_tuple();
+        let dcid = path.remote_cids.active().cid;
+        let keys = self.keys.one_rtt.as_mut()?;
+        let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
+        let grease = self.config.grease && self.peer.grease_quic_bit;
+        builder.fixed_bit = !(grease && self.rng.below(2) == 0);
+        let mut open = builder.open_short(id, dcid, path.spin.value(), keys, &path.space)?;
+        let number = open.number();
+        let mut writer = PacketWriter::new(
+            builder.payload(&open)?,
+            packet_type_of(Level::OneRtt),
+            &mut self.scratch.tokens,
+            &mut self.stats.frames_sent,
+            &mut self.observer,
+            now,
+        );
+        let plan = sender.next_repair(writer.remaining());
+        let written = plan.is_some_and(|plan| {
+            let count = sender.repairs_sent();
+            writer.push_repair(plan.fields(), plan.symbol_len(), count, |out| {
+                sender.write_repair(&plan, out)
+            })
+        });
+        let Some(plan) = plan.filter(|_| written) else {
+            builder.abort(open);
+            self.scratch.tokens.clear();
+            return None;
+        };
+        open.finish(&writer);
+        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let sealed = builder.seal_short(
+            open,
+            keys,
+            &mut path.space,
+            &mut path.recovery,
+            &mut tokens,
+            SealContext {
+                now,
+                rng: &mut self.rng,
+                ecn,
+            },
+            &mut self.observer,
+        );
+        tokens.clear();
+        self.scratch.tokens = tokens;
+        let len = builder.len();
+        sender.on_repair(&plan, len);
+        sender.on_packet_sent(id, number);
+        path.network.amplification.on_sent(len);
+        self.stats.packets_sent += 1;
+        if let Err(error) = sealed {
+            self.close_with(now, error);
+            return None;
+        }
+        self.restart_idle_on_send(now);
+        Some(Transmit {
+            four_tuple,
+            ecn,
+            len,
+            segment_size: None,
+        })
+    }
+}
+
+/// Whether a recovered symbol is a run of frames that may be recovered. Anything else is not from
+/// a peer that follows docs/spec/fec.md, and none of it is heeded.
+fn is_recoverable(symbol: &[u8]) -> bool {
+    let mut reader = Reader::new(symbol);
+    while !reader.is_empty() {
+        match Frame::decode(&mut reader) {
+            Ok(frame) if may_stand_in_symbol(&frame) => {}
+            _ => return false,
+        }
+    }
+    !symbol.is_empty()
+}
+
+/// Whether a frame may stand behind a SOURCE_SYMBOL header.
+pub(crate) fn may_stand_in_symbol(frame: &Frame<'_>) -> bool {
+    frame.row().class == FrameClass::DataRelated || matches!(frame, Frame::Padding { .. })
+}

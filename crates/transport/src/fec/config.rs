@@ -1,0 +1,82 @@
+//! What can be chosen.
+
+use tautline_codes::{Limits, Scheme, rlc::Rlc};
+
+use super::redundancy::{SharedRedundancyFactory, registry};
+use crate::wire::FecDecoder;
+
+/// How a connection protects what it sends, and whether it decodes what its peer protects.
+///
+/// By default neither: no transport parameter is sent, and no memory is taken.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FecConfig {
+    /// When repair symbols are sent. Default `none`: nothing is protected.
+    pub redundancy: SharedRedundancyFactory,
+    /// Whether to take repair symbols. Default off.
+    pub decode: bool,
+    /// The codes to decode and encode with, most wanted first. Default: RLC over GF(2^8), every
+    /// coefficient nonzero. `docs/codes.md` tells what is on record about patents.
+    pub schemes: Vec<Scheme>,
+    /// Source symbols that are remembered to decode with, 1 to 4,095. Default 256; memory is taken
+    /// from the first source symbol on, about 2 KiB each.
+    pub decoder_symbols: u16,
+    /// Source symbols that are kept to make repair symbols from, 1 to 4,095. Default 256; about
+    /// 2 KiB each.
+    pub encoder_symbols: u16,
+    /// Whether DATAGRAM frames are protected too. Default off: recovered ones come late, and who
+    /// sends datagrams often prefers none to a late one.
+    pub protect_datagrams: bool,
+    /// The longest source symbol taken, in bytes. Default 1,500; protected packets of the peer grow
+    /// no longer than that.
+    pub max_symbol_bytes: u16,
+}
+
+impl Default for FecConfig {
+    fn default() -> Self {
+        Self {
+            redundancy: registry::none(),
+            decode: false,
+            schemes: vec![Scheme::Rlc(Rlc::DENSE)],
+            decoder_symbols: 256,
+            encoder_symbols: 256,
+            protect_datagrams: false,
+            max_symbol_bytes: 1500,
+        }
+    }
+}
+
+impl FecConfig {
+    /// Whether packets may be protected, if the peer decodes.
+    pub fn encodes(&self) -> bool {
+        self.redundancy.name() != registry::NONE && !self.schemes.is_empty()
+    }
+
+    /// Bounds of the decoder; `None` when there is none.
+    pub(crate) fn decoder_limits(&self) -> Option<Limits> {
+        let wanted = self.decode && !self.schemes.is_empty();
+        let symbols = self.decoder_symbols.clamp(1, Limits::MAX_WINDOW);
+        let limits = Limits::new(symbols, self.max_symbol_bytes.max(1));
+        limits.ok().filter(|_| wanted)
+    }
+
+    /// The fec_decoder transport parameter.
+    pub fn decoder_parameter(&self) -> Option<FecDecoder> {
+        let limits = self.decoder_limits()?;
+        Some(FecDecoder {
+            window_symbols: u64::from(limits.window_symbols()),
+            window_bytes: u64::from(limits.window_symbols()) * limits.repair_bytes() as u64,
+            max_symbol_bytes: u64::from(limits.symbol_bytes()),
+            schemes: self.schemes.iter().filter_map(super::scheme_of).collect(),
+        })
+    }
+
+    /// The fec_encoder transport parameter: numbers of codes, empty if nothing is protected.
+    pub fn encoder_parameter(&self) -> Vec<u64> {
+        if !self.encodes() {
+            return Vec::new();
+        }
+        let ids = self.schemes.iter().filter_map(super::scheme_of);
+        ids.map(|scheme| scheme.id).collect()
+    }
+}

@@ -1,0 +1,226 @@
+//! How packets get lost on a path: how many, and how many in a row.
+//!
+//! Owns: [`LossMonitor`], which sees the fate of every ack-eliciting packet of one path in the order
+//! of sending, and [`LossEstimate`], what can be said from that.
+//! Does not own: which packets are lost (`recovery/`).
+//!
+//! The model is Gilbert's: after a packet that arrived the next is lost with probability `p`, after
+//! a lost one the next arrives with probability `q`. Old packets count ever less, with a half-life of
+//! about [`MEMORY`] packets.
+
+use std::collections::VecDeque;
+
+use crate::units::PacketNumber;
+
+/// Packets after which what was seen counts little, about.
+const MEMORY: f64 = 2000.0;
+/// Packets whose fate may be open at a time; older ones are taken as arrived. 16 bytes each.
+const PENDING: usize = 1 << 16;
+/// 95 % of a normal distribution lie within so many standard deviations.
+const Z: f64 = 1.96;
+
+/// What is known of a path's losses. All shares are `0..=1`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LossEstimate {
+    /// Packets that the estimate rests on, old ones counted less; 0: nothing is known.
+    pub packets: f64,
+    /// Share of packets lost.
+    pub rate: f64,
+    /// Where that share lies with 95 % confidence (Wilson's interval, as if losses were
+    /// independent): from.
+    pub rate_low: f64,
+    /// To.
+    pub rate_high: f64,
+    /// Gilbert's `p`: probability of a loss after an arrival.
+    pub loss_after_arrival: f64,
+    /// Gilbert's `q`: probability of an arrival after a loss; 1 while no loss was seen.
+    pub arrival_after_loss: f64,
+    /// Losses in a row, on average; 0 while none was seen.
+    pub burst_mean: f64,
+    /// Their standard deviation.
+    pub burst_deviation: f64,
+    /// Share of protected packets that were lost and not recovered.
+    pub residual: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Arrived,
+    Lost,
+}
+
+/// Counts the losses of one path.
+#[derive(Debug, Default)]
+pub struct LossMonitor {
+    /// Packets in order of sending, from the oldest whose fate is open on.
+    pending: VecDeque<(PacketNumber, Fate)>,
+    /// Whether the packet before the first of those was lost; `None` at the start.
+    before: Option<bool>,
+    /// Length of the run of losses that ends there.
+    run: f64,
+    arrivals: f64,
+    losses: f64,
+    /// Of neighbours, by the fate of the first: how often the second had the other one.
+    after_arrival: f64,
+    losses_after_arrival: f64,
+    after_loss: f64,
+    arrivals_after_loss: f64,
+    bursts: f64,
+    burst_sum: f64,
+    burst_squares: f64,
+    symbols: f64,
+    symbols_missed: f64,
+    estimate: LossEstimate,
+}
+
+impl LossMonitor {
+    /// An ack-eliciting packet left.
+    pub fn on_sent(&mut self, number: PacketNumber) {
+        if self.pending.len() >= PENDING {
+            self.set(0, Fate::Arrived);
+            self.consume();
+        }
+        self.pending.push_back((number, Fate::Open));
+    }
+
+    /// A packet was acknowledged.
+    pub fn on_acked(&mut self, number: PacketNumber) {
+        if let Some(index) = self.find(number) {
+            self.set(index, Fate::Arrived);
+        }
+    }
+
+    /// A packet was declared lost.
+    pub fn on_lost(&mut self, number: PacketNumber) {
+        if let Some(index) = self.find(number) {
+            self.set(index, Fate::Lost);
+        }
+    }
+
+    /// A protected packet's fate is certain: `missed` if it was lost and not recovered.
+    pub fn on_symbol(&mut self, missed: bool) {
+        self.symbols = fade(self.symbols) + 1.0;
+        self.symbols_missed = fade(self.symbols_missed) + f64::from(u8::from(missed));
+    }
+
+    /// What can be said now; computed by [`Self::review`].
+    pub fn estimate(&self) -> LossEstimate {
+        self.estimate
+    }
+
+    /// Takes in what was heard since the last call. Work: constant, and a step for each packet
+    /// whose fate became known.
+    pub fn review(&mut self) {
+        self.consume();
+        let packets = self.arrivals + self.losses;
+        let (rate_low, rate_high) = wilson(self.losses, packets);
+        let burst_mean = share(self.burst_sum, self.bursts);
+        let burst_variance = share(self.burst_squares, self.bursts) - burst_mean * burst_mean;
+        self.estimate = LossEstimate {
+            packets,
+            rate: share(self.losses, packets),
+            rate_low,
+            rate_high,
+            loss_after_arrival: share(self.losses_after_arrival, self.after_arrival),
+            arrival_after_loss: if self.after_loss > 0.0 {
+                share(self.arrivals_after_loss, self.after_loss)
+            } else {
+                1.0
+            },
+            burst_mean,
+            burst_deviation: burst_variance.max(0.0).sqrt(),
+            residual: share(self.symbols_missed, self.symbols),
+        };
+    }
+
+    fn find(&self, number: PacketNumber) -> Option<usize> {
+        self.pending
+            .binary_search_by_key(&number, |(number, _)| *number)
+            .ok()
+    }
+
+    fn set(&mut self, index: usize, fate: Fate) {
+        if let Some((_, open)) = self.pending.get_mut(index) {
+            *open = fate;
+        }
+    }
+
+    /// Counts the packets at the front whose fate is known.
+    fn consume(&mut self) {
+        while let Some((_, fate)) = self.pending.front() {
+            let lost = match fate {
+                Fate::Open => break,
+                Fate::Arrived => false,
+                Fate::Lost => true,
+            };
+            self.pending.pop_front();
+            self.count(lost);
+        }
+        if self.pending.is_empty() && self.pending.capacity() > 1024 {
+            self.pending = VecDeque::new();
+        }
+    }
+
+    fn count(&mut self, lost: bool) {
+        for sum in [
+            &mut self.arrivals,
+            &mut self.losses,
+            &mut self.after_arrival,
+            &mut self.losses_after_arrival,
+            &mut self.after_loss,
+            &mut self.arrivals_after_loss,
+            &mut self.bursts,
+            &mut self.burst_sum,
+            &mut self.burst_squares,
+        ] {
+            *sum = fade(*sum);
+        }
+        match self.before {
+            Some(false) => {
+                self.after_arrival += 1.0;
+                self.losses_after_arrival += f64::from(u8::from(lost));
+            }
+            Some(true) => {
+                self.after_loss += 1.0;
+                self.arrivals_after_loss += f64::from(u8::from(!lost));
+            }
+            None => {}
+        }
+        self.before = Some(lost);
+        if lost {
+            self.losses += 1.0;
+            self.run += 1.0;
+            return;
+        }
+        self.arrivals += 1.0;
+        if self.run > 0.0 {
+            self.bursts += 1.0;
+            self.burst_sum += self.run;
+            self.burst_squares += self.run * self.run;
+            self.run = 0.0;
+        }
+    }
+}
+
+fn fade(sum: f64) -> f64 {
+    sum * (1.0 - std::f64::consts::LN_2 / MEMORY)
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Wilson's score interval of a share.
+fn wilson(part: f64, whole: f64) -> (f64, f64) {
+    if whole <= 0.0 {
+        return (0.0, 1.0);
+    }
+    let (p, z2) = (part / whole, Z * Z / whole);
+    let centre = p + z2 / 2.0;
+    let spread = Z * (p * (1.0 - p) / whole + z2 / (4.0 * whole)).sqrt();
+    let low = (centre - spread) / (1.0 + z2);
+    let high = (centre + spread) / (1.0 + z2);
+    (low.clamp(0.0, 1.0), high.clamp(0.0, 1.0))
+}

@@ -1,0 +1,37 @@
+//! Forward erasure correction: repair symbols that stand in for lost packets.
+//!
+//! Purpose: give a receiver what it needs to rebuild lost packets before they are sent again.
+//! Owns: [`FecSender`] (the window of source symbols, repair symbols, what is known of each symbol's
+//! fate, when a repair symbol is due), [`FecReceiver`] (decoding, SYMBOL_ACK), negotiation
+//! ([`negotiate`]), [`LossMonitor`], [`RedundancyScheduler`] and its registry.
+//! Does not own: field arithmetic (`tautline-codes`), bytes of frames (`wire/`), which frames a
+//! symbol holds and what they do (`connection/`), congestion control, which hears of every loss.
+//! Called by: `connection/`.
+//! Spec: docs/spec/fec.md; RFC 9265.
+//! To add a variant: a redundancy scheduler is one file in `redundancy/` and one line in its
+//! `registry.rs`; a code is one line in `scheme.rs`.
+
+mod config;
+mod feedback;
+mod loss_monitor;
+mod receiver;
+mod recover;
+pub mod redundancy;
+mod repair;
+mod scheme;
+mod sender;
+mod source;
+mod stats;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::FecConfig;
+pub use loss_monitor::{LossEstimate, LossMonitor};
+pub use receiver::FecReceiver;
+pub use redundancy::{Occasion, RedundancyScheduler, RedundancyView, Repairs};
+pub use scheme::{negotiate, scheme_of};
+pub(crate) use sender::{Delivered, OnLoss};
+pub use sender::{FecSender, RepairPlan};
+pub use source::SymbolFate;
+pub use stats::FecStats;

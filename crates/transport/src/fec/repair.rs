@@ -1,0 +1,141 @@
+//! Repair symbols: which keys they bear, and which of them are under way.
+//!
+//! Owns: repair keys, the record of repair symbols sent.
+//! Does not own: sums (`tautline-codes`), when one is sent (`sender.rs`).
+
+use std::collections::VecDeque;
+
+use tautline_codes::{CodingWindow, Scheme};
+
+/// Keys of rateless codes stay below this, so that they take two bytes.
+const KEYS: u32 = 1 << 14;
+/// Repair symbols whose fate is remembered. 40 bytes each.
+const REMEMBERED: usize = 512;
+
+/// Whether a repair symbol may still arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RepairFate {
+    InFlight,
+    Arrived,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SentRepair {
+    window: CodingWindow,
+    fate: RepairFate,
+}
+
+/// What is under way for a source symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cover {
+    /// Repair symbols that cover it and have arrived or may do so.
+    pub(super) repairs: u64,
+    /// Those of them that are in flight.
+    pub(super) in_flight: u64,
+    /// The run of source symbols that they cover together.
+    pub(super) span: CodingWindow,
+}
+
+/// Keys of the code in use, and the repair symbols sent with them.
+#[derive(Debug)]
+pub(super) struct RepairLog {
+    scheme: Scheme,
+    next_key: u32,
+    last_window: Option<CodingWindow>,
+    sent: VecDeque<SentRepair>,
+    /// The number of the first.
+    first: u64,
+}
+
+impl RepairLog {
+    pub(super) fn new(scheme: Scheme) -> Self {
+        Self {
+            scheme,
+            next_key: 0,
+            last_window: None,
+            sent: VecDeque::new(),
+            first: 0,
+        }
+    }
+
+    pub(super) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The key for a repair symbol over `window`; `None` if the code has no (further) one.
+    pub(super) fn key(&self, window: CodingWindow) -> Option<u32> {
+        // Of a block code, the index of the repair symbol in its block.
+        let index = if self.last_window == Some(window) {
+            self.next_key
+        } else {
+            0
+        };
+        let len = u32::from(window.len);
+        match self.scheme {
+            // One after the other: any so many of them rebuild as many losses.
+            Scheme::Rlc(_) | Scheme::Tetrys(_) => Some(self.next_key % KEYS),
+            Scheme::Xor(xor) => Some(index).filter(|key| *key < len.min(xor.depth().into())),
+            Scheme::ReedSolomon(_) => Some(index).filter(|key| *key + len < 256),
+            _ => None,
+        }
+    }
+
+    /// A repair symbol left; they are numbered from 0.
+    pub(super) fn on_sent(&mut self, window: CodingWindow, key: u32) {
+        self.next_key = key.saturating_add(1);
+        self.last_window = Some(window);
+        self.sent.push_back(SentRepair {
+            window,
+            fate: RepairFate::InFlight,
+        });
+        if self.sent.len() > REMEMBERED {
+            self.sent.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// A repair symbol was acknowledged or lost.
+    pub(super) fn on_settled(&mut self, number: u64, arrived: bool) {
+        let index = number.checked_sub(self.first);
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        if let Some(repair) = index.and_then(|index| self.sent.get_mut(index)) {
+            repair.fate = if arrived {
+                RepairFate::Arrived
+            } else {
+                RepairFate::Lost
+            };
+        }
+    }
+
+    /// What could rebuild symbol `id`.
+    pub(super) fn cover(&self, id: u64) -> Option<Cover> {
+        let under_way = self
+            .sent
+            .iter()
+            .filter(|repair| repair.fate != RepairFate::Lost && repair.window.ids().contains(&id));
+        under_way.fold(None, |cover: Option<Cover>, repair| {
+            let (first, end) = (repair.window.first, repair.window.end());
+            let in_flight = u64::from(repair.fate == RepairFate::InFlight);
+            let Some(cover) = cover else {
+                return Some(Cover {
+                    repairs: 1,
+                    in_flight,
+                    span: repair.window,
+                });
+            };
+            let first = first.min(cover.span.first);
+            let end = end.max(cover.span.end());
+            Some(Cover {
+                repairs: cover.repairs + 1,
+                in_flight: cover.in_flight + in_flight,
+                span: CodingWindow {
+                    first,
+                    // Windows are neighbours of one another; a longer span is counted as far as
+                    // it goes.
+                    len: u16::try_from(end - first).unwrap_or(u16::MAX),
+                },
+            })
+        })
+    }
+}

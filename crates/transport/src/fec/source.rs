@@ -1,0 +1,147 @@
+//! The sender's window of source symbols, and what became of each.
+//!
+//! Owns: the plaintext of protected packets (in the encoder, bounded in symbols and so in bytes),
+//! the way from a symbol ID to its packet and its fate.
+//! Does not own: when a packet is lost (`recovery/`), what its frames need (each room).
+
+use std::collections::VecDeque;
+
+use tautline_codes::{CodingWindow, EncodeError, Encoder, Limits};
+
+use crate::units::{PacketNumber, PathId};
+
+/// Symbols whose fate is remembered, beyond those that can still be covered. 24 bytes each.
+const REMEMBERED: usize = 8192;
+
+/// What became of a source symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SymbolFate {
+    /// Its packet is neither acknowledged nor lost.
+    InFlight,
+    /// Its packet was acknowledged.
+    Acked,
+    /// The peer has recovered it.
+    Recovered,
+    /// Its packet is lost; what it carried waits for a repair symbol.
+    Waiting,
+    /// Its packet is lost; what it carried was queued to be sent again.
+    Resent,
+}
+
+impl SymbolFate {
+    /// Whether the peer has what the symbol carried.
+    pub(super) fn is_settled(self) -> bool {
+        matches!(self, Self::Acked | Self::Recovered)
+    }
+}
+
+/// Where a symbol travelled, and its fate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) path: PathId,
+    pub(super) number: PacketNumber,
+    pub(super) fate: SymbolFate,
+}
+
+/// Source symbols, oldest first.
+#[derive(Debug)]
+pub(super) struct SourceWindow {
+    pub(super) encoder: Encoder,
+    entries: VecDeque<Entry>,
+    /// The ID of the first entry.
+    first: u64,
+    /// Entries in flight.
+    in_flight: u64,
+    /// One more than the largest symbol ID that the peer is known to have.
+    known: u64,
+}
+
+impl SourceWindow {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            encoder: Encoder::new(limits),
+            entries: VecDeque::new(),
+            first: 0,
+            in_flight: 0,
+            known: 0,
+        }
+    }
+
+    /// Takes the next symbol; returns its ID.
+    pub(super) fn push(
+        &mut self,
+        path: PathId,
+        number: PacketNumber,
+        symbol: &[u8],
+    ) -> Result<u64, EncodeError> {
+        let id = self.encoder.push(symbol)?;
+        self.entries.push_back(Entry {
+            path,
+            number,
+            fate: SymbolFate::InFlight,
+        });
+        self.in_flight += 1;
+        if self.entries.len() > REMEMBERED {
+            self.forget_oldest();
+        }
+        Ok(id)
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(entry) = self.entries.pop_front() {
+            self.first += 1;
+            self.in_flight -= u64::from(entry.fate == SymbolFate::InFlight);
+        }
+    }
+
+    /// The ID of the next symbol.
+    pub(super) fn next_id(&self) -> u64 {
+        self.encoder.next_id()
+    }
+
+    /// The largest ID that the peer is known to have.
+    pub(super) fn largest_known(&self) -> Option<u64> {
+        self.known.checked_sub(1)
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<Entry> {
+        let index = usize::try_from(id.checked_sub(self.first)?).ok()?;
+        self.entries.get(index).copied()
+    }
+
+    /// Symbols whose fate is remembered.
+    pub(super) fn remembered(&self) -> std::ops::Range<u64> {
+        self.first..self.first + self.entries.len() as u64
+    }
+
+    /// Writes down the fate of a symbol; returns the one before.
+    pub(super) fn settle(&mut self, id: u64, fate: SymbolFate) -> Option<SymbolFate> {
+        let index = usize::try_from(id.checked_sub(self.first)?).ok()?;
+        let entry = self.entries.get_mut(index)?;
+        let before = std::mem::replace(&mut entry.fate, fate);
+        self.in_flight -= u64::from(before == SymbolFate::InFlight);
+        if fate.is_settled() {
+            self.known = self.known.max(id + 1);
+        }
+        Some(before)
+    }
+
+    /// How many symbols of a run have this fate.
+    pub(super) fn count(&self, run: CodingWindow, fate: SymbolFate) -> u64 {
+        let from = run.first.max(self.first);
+        let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
+        let len = usize::try_from(run.end().saturating_sub(from)).unwrap_or(0);
+        let entries = self.entries.iter().skip(skip).take(len);
+        entries.filter(|entry| entry.fate == fate).count() as u64
+    }
+
+    /// Whether a repair symbol over this run could still tell the peer something.
+    pub(super) fn is_open(&self, run: CodingWindow) -> bool {
+        run.ids()
+            .any(|id| self.get(id).is_some_and(|entry| !entry.fate.is_settled()))
+    }
+}

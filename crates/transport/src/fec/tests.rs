@@ -1,0 +1,506 @@
+//! The room by itself.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tautline_codes::{
+    Limits, Scheme, reed_solomon::ReedSolomon, rlc::Rlc, tetrys::Tetrys, xor::Xor,
+};
+
+use super::{feedback::Feedback, redundancy::registry, *};
+use crate::{
+    error::Code,
+    packet::Token,
+    time::Instant,
+    units::PathId,
+    wire::{FecDecoder, FecScheme, Repair, SourceSymbol},
+};
+
+const PATH: PathId = PathId::ZERO;
+const NOW: Instant = Instant::ZERO;
+
+fn config(scheduler: &str) -> FecConfig {
+    FecConfig {
+        redundancy: registry::parse(scheduler).unwrap(),
+        decode: true,
+        ..FecConfig::default()
+    }
+}
+
+fn sender_with(config: &FecConfig) -> FecSender {
+    let peer = config.decoder_parameter().unwrap();
+    let mut sender = FecSender::new(config, &peer, config.schemes[0]).unwrap();
+    sender.set_rtt(Duration::from_millis(80));
+    sender
+}
+
+/// A sender that has sent `count` symbols of 100 bytes in packets of the same numbers.
+fn sender_of(scheduler: &str, count: u64) -> FecSender {
+    let mut sender = sender_with(&config(scheduler));
+    for number in 0..count {
+        send(&mut sender, number, 100);
+    }
+    sender
+}
+
+fn send(sender: &mut FecSender, number: u64, len: usize) {
+    let symbol = vec![number as u8 + 1; len];
+    assert_eq!(sender.on_source(PATH, number, &symbol), Some(number));
+    sender.on_packet_sent(PATH, number);
+    sender.ask(Occasion::SlotFree, NOW);
+}
+
+/// Sends the repair symbols that wait; the REPAIR frames' fields and symbols.
+fn repairs(sender: &mut FecSender, payload: usize) -> Vec<((u64, u64, u64), Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some(plan) = sender.next_repair(payload) {
+        let mut symbol = vec![0; plan.symbol_len()];
+        assert!(sender.write_repair(&plan, &mut symbol));
+        sender.on_repair(&plan, symbol.len() + 40);
+        all.push((plan.fields(), symbol));
+    }
+    all
+}
+
+// ---- Negotiation ----
+
+fn decoder(schemes: &[(u64, u64)]) -> FecDecoder {
+    let scheme = |&(id, parameter)| FecScheme { id, parameter };
+    FecDecoder {
+        window_symbols: 10,
+        window_bytes: 10_000,
+        max_symbol_bytes: 1_000,
+        schemes: schemes.iter().map(scheme).collect(),
+    }
+}
+
+#[test]
+fn the_first_of_the_decoders_codes_that_the_encoder_has() {
+    type Case<'a> = (&'a [(u64, u64)], &'a [u64], Option<Scheme>);
+    let cases: [Case<'_>; 6] = [
+        (&[(10, 15), (2, 0)], &[2, 10], Some(Scheme::Rlc(Rlc::DENSE))),
+        (
+            &[(2, 0), (10, 15)],
+            &[10, 2],
+            Some(Scheme::ReedSolomon(ReedSolomon)),
+        ),
+        (&[(1, 1)], &[1], Some(Scheme::Xor(Xor::PARITY))),
+        (
+            &[(77, 1 << 40), (11, 0)],
+            &[11],
+            Some(Scheme::Tetrys(Tetrys::VANDERMONDE)),
+        ),
+        // What both have and we do not know is what they use.
+        (&[(77, 0), (11, 0)], &[77, 11], None),
+        (&[(10, 15)], &[2], None),
+    ];
+    for (decodes, encodes, expected) in cases {
+        assert_eq!(negotiate(Some(&decoder(decodes)), encodes), Ok(expected));
+    }
+    assert_eq!(negotiate(None, &[10]), Ok(None));
+    for wrong in [(1, 0), (1, 1 << 16), (2, 1), (9, 16), (10, 300), (11, 1)] {
+        let error = negotiate(Some(&decoder(&[wrong])), &[10]).unwrap_err();
+        assert_eq!(error.code, Code::TRANSPORT_PARAMETER_ERROR, "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_is_off_is_not_announced() {
+    let off = FecConfig::default();
+    assert_eq!(
+        (off.decoder_parameter(), off.encoder_parameter()),
+        (None, vec![])
+    );
+    let on = config("constant");
+    assert_eq!(on.encoder_parameter(), [10]);
+    let parameter = on.decoder_parameter().unwrap();
+    assert_eq!(parameter.window_bytes, 256 * 1502);
+    let deaf = FecConfig {
+        schemes: Vec::new(),
+        ..config("constant")
+    };
+    assert_eq!((deaf.decoder_parameter(), deaf.encodes()), (None, false));
+}
+
+// ---- Sending ----
+
+#[test]
+fn repair_symbols_rebuild_what_was_lost() {
+    let mut sender = sender_of("constant:10,8", 8);
+    let limits = config("constant").decoder_limits().unwrap();
+    let mut receiver = FecReceiver::new(limits, Scheme::Rlc(Rlc::DENSE));
+    for number in (0..8).filter(|number| ![2, 5].contains(number)) {
+        let header = SourceSymbol::new(number, 1);
+        let known = receiver.on_source(header, &[number as u8 + 1; 100]);
+        assert_eq!(known, Ok(false));
+    }
+    let made = repairs(&mut sender, 1_300);
+    assert_eq!(made.len(), 2);
+    for ((first, count, key), symbol) in &made {
+        assert_eq!((*first, *count), (0, 8));
+        let repair = Repair {
+            first: *first,
+            count: *count,
+            key: *key,
+            symbol,
+        };
+        receiver.on_repair(&repair).unwrap();
+    }
+    for lost in [2, 5] {
+        let (id, symbol) = receiver.next_recovered().unwrap();
+        assert_eq!((id, symbol), (lost, &vec![lost as u8 + 1; 100][..]));
+        receiver.on_recovered(id);
+    }
+    assert_eq!(receiver.next_recovered(), None);
+    assert!(receiver.ack_due());
+    // The packet itself comes late.
+    let late = receiver.on_source(SourceSymbol::new(2, 1), &[3; 100]);
+    assert_eq!(late, Ok(true));
+}
+
+/// The vector of docs/spec/fec.md.
+#[test]
+fn a_repair_symbol_has_the_bytes_of_the_specification() {
+    let mut sender = sender_with(&config("constant:3,2"));
+    sender.on_source(PATH, 0, &[0x10, 0x05]);
+    sender.on_source(PATH, 1, &[0x1e]);
+    sender.ask(Occasion::SlotFree, NOW);
+    let made = repairs(&mut sender, 1_300);
+    assert_eq!(made, [((0, 2, 0), vec![0x00, 0x64, 0x61, 0xbb])]);
+}
+
+#[test]
+fn a_loss_waits_while_repair_symbols_are_under_way() {
+    let mut sender = sender_of("constant:10,8", 8);
+    // Nothing is under way yet.
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Resend);
+    assert_eq!(repairs(&mut sender, 1_300).len(), 2);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    sender.wait(Token::MaxData);
+    // Half a round trip.
+    let until = NOW + Duration::from_millis(40);
+    assert_eq!(sender.timer(), Some(until));
+    assert!(sender.expire(NOW).is_none());
+    assert_eq!(sender.expire(until).unwrap().as_slice(), [Token::MaxData]);
+    assert_eq!((sender.timer(), sender.stats().retransmitted), (None, 2));
+}
+
+#[test]
+fn what_was_recovered_is_delivered_before_and_after_its_loss() {
+    let mut sender = sender_of("constant:10,8", 8);
+    repairs(&mut sender, 1_300);
+    assert_eq!(sender.on_symbol_lost(NOW, 3), OnLoss::Wait);
+    sender.wait(Token::MaxData);
+    let mut told = Vec::new();
+    let ranges = [3..=4];
+    sender
+        .on_symbol_ack(4, ranges.into_iter(), |id, delivered| {
+            told.push((id, delivered))
+        })
+        .unwrap();
+    assert!(matches!(&told[..], [
+        (3, Delivered::Tokens(tokens)),
+        (4, Delivered::InPacket(PATH, 4)),
+    ] if tokens.as_slice() == [Token::MaxData]));
+    assert_eq!(sender.timer(), None);
+    // Its packet is lost after all, to congestion control; nothing is sent again.
+    assert_eq!(sender.on_symbol_lost(NOW, 4), OnLoss::Nothing);
+    assert!(sender.on_symbol_acked(3), "reported before");
+    // Told once more, it is no news.
+    sender
+        .on_symbol_ack(4, [3..=4].into_iter(), |_, _| panic!("no news"))
+        .unwrap();
+    let unsent = sender.on_symbol_ack(8, [8..=8].into_iter(), |_, _| {});
+    assert_eq!(unsent.unwrap_err().code, Code::PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn more_losses_than_repair_symbols_wait_for_nothing() {
+    let mut sender = sender_of("constant:10,8", 8);
+    repairs(&mut sender, 1_300);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
+    // Those that waited need not wait any more.
+    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_some());
+    // Repair symbols that have arrived and told nothing leave nothing to wait for.
+    let mut sender = sender_of("constant:10,8", 8);
+    repairs(&mut sender, 1_300);
+    sender.on_repair_settled(0, true);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    sender.on_repair_settled(1, false);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Resend);
+}
+
+#[test]
+fn repair_symbols_that_help_nobody_are_not_sent() {
+    let mut sender = sender_of("constant:10,8", 8);
+    (0..8).for_each(|id| assert!(!sender.on_symbol_acked(id)));
+    assert!(sender.has_repairs());
+    assert_eq!(sender.next_repair(1_300), None);
+    assert!(!sender.has_repairs());
+}
+
+#[test]
+fn a_burst_ends_once() {
+    let mut sender = sender_of("constant:10,8", 3);
+    assert_eq!(sender.ask(Occasion::BurstEnd, NOW), Some((1, 3)));
+    assert_eq!(sender.ask(Occasion::BurstEnd, NOW), None);
+    send(&mut sender, 3, 100);
+    assert_eq!(sender.ask(Occasion::BurstEnd, NOW), Some((1, 1)));
+}
+
+#[test]
+fn the_peers_window_holds() {
+    // 8 symbols of 102 bytes, but only 5 of them by bytes, then 3 by number.
+    let mut sender = sender_of("constant:10,8", 8);
+    assert!(sender.on_window(1, 8, 5 * 102).is_ok());
+    let made = repairs(&mut sender, 1_300);
+    assert_eq!(made[0].0.0..made[0].0.0 + made[0].0.1, 3..8);
+    let mut sender = sender_of("constant:10,8", 8);
+    assert!(sender.on_window(2, 3, 1 << 20).is_ok());
+    // Older than the newest.
+    assert!(sender.on_window(1, 8, 1 << 20).is_ok());
+    assert_eq!(repairs(&mut sender, 1_300)[0].0.0, 5);
+    assert!(sender.on_window(3, 0, 0).is_err());
+}
+
+#[test]
+fn symbols_from_before_the_mtu_shrank_are_left_out() {
+    let mut sender = sender_with(&config("constant:10,8"));
+    for number in 0..8 {
+        send(&mut sender, number, if number < 3 { 1_400 } else { 1_100 });
+    }
+    let made = repairs(&mut sender, 1_150);
+    assert_eq!(made.len(), 2);
+    for ((first, count, _), symbol) in made {
+        assert_eq!((first, count, symbol.len()), (3, 5, 1_102));
+    }
+}
+
+#[test]
+fn a_repair_symbol_over_the_longest_source_symbol_fits_a_packet() {
+    for ids in [0, 60, 70, 20_000] {
+        let mut sender = sender_with(&config("constant:2,1"));
+        (0..ids).for_each(|id| {
+            sender.on_source(PATH, id, &[1]).unwrap();
+        });
+        let payload = 1_400;
+        let longest = sender.symbol_room(payload);
+        assert!(longest > payload - 24);
+        sender.on_source(PATH, ids, &vec![1; longest]).unwrap();
+        sender.ask(Occasion::SlotFree, NOW);
+        assert!(sender.next_repair(payload).is_some());
+    }
+}
+
+#[test]
+fn block_codes_count_keys_by_block() {
+    let mut blocks = config("constant:5,3");
+    blocks.schemes = vec![Scheme::ReedSolomon(ReedSolomon)];
+    let mut sender = sender_with(&blocks);
+    (0..6).for_each(|number| send(&mut sender, number, 10));
+    let keys = |sender: &mut FecSender| -> Vec<_> {
+        repairs(sender, 1_300)
+            .iter()
+            .map(|((first, _, key), _)| (*first, *key))
+            .collect()
+    };
+    assert_eq!(keys(&mut sender), [(0, 0), (0, 1), (3, 0), (3, 1)]);
+    // A code without a key for the second repair symbol sends one.
+    blocks.schemes = vec![Scheme::Xor(Xor::PARITY)];
+    let mut sender = sender_with(&blocks);
+    (0..3).for_each(|number| send(&mut sender, number, 10));
+    assert_eq!(keys(&mut sender), [(0, 0)]);
+}
+
+// ---- Receiving ----
+
+#[test]
+fn what_the_receiver_refuses_and_what_it_ignores() {
+    let limits = Limits::new(16, 100).unwrap();
+    let receiver = || FecReceiver::new(limits, Scheme::ReedSolomon(ReedSolomon));
+    let repair = |first, count, key, symbol| Repair {
+        first,
+        count,
+        key,
+        symbol,
+    };
+    let refused = [
+        repair(0, 17, 0, &[0; 10][..]),
+        repair(0, 1 << 20, 0, &[0; 10]),
+        repair(0, 4, 1 << 40, &[0; 10]),
+        repair(0, 4, 252, &[0; 10]),
+        repair(0, 4, 0, &[0; 1]),
+        repair(0, 4, 0, &[0; 103]),
+    ];
+    for bad in refused {
+        let error = receiver().on_repair(&bad).unwrap_err();
+        assert_eq!(error.code, Code::PROTOCOL_VIOLATION, "{bad:?}");
+    }
+    let long = receiver().on_source(SourceSymbol::new(0, 1), &[0; 101]);
+    assert_eq!(long.unwrap_err().code, Code::PROTOCOL_VIOLATION);
+
+    // A length that does not fit, padding that is not zero, a known symbol that is longer.
+    let mut receiver = receiver();
+    receiver
+        .on_repair(&repair(0, 1, 0, &[0, 101, 1, 2]))
+        .unwrap();
+    receiver.on_repair(&repair(1, 1, 0, &[0, 1, 1, 2])).unwrap();
+    receiver
+        .on_source(SourceSymbol::new(2, 1), &[7; 50])
+        .unwrap();
+    receiver.on_repair(&repair(2, 2, 0, &[0; 20])).unwrap();
+    assert_eq!(receiver.next_recovered(), None);
+    assert_eq!(receiver.stats().ignored, 3);
+    // Far ahead, and what is then too old.
+    receiver
+        .on_repair(&repair(1 << 61, 4, 0, &[0; 20]))
+        .unwrap();
+    receiver.on_repair(&repair(4, 1, 0, &[0, 1, 9])).unwrap();
+    assert_eq!(receiver.stats().wasted, 1);
+}
+
+#[test]
+fn recovered_symbols_are_told_three_times() {
+    let mut feedback = Feedback::default();
+    assert!(!feedback.is_due() && !feedback.has_news());
+    for id in [7, 3, 8, 4, 3] {
+        feedback.on_recovered(id);
+    }
+    let ranges = |feedback: &Feedback| feedback.ranges().collect::<Vec<_>>();
+    assert!(feedback.is_due());
+    feedback.on_told();
+    feedback.on_recovered(5);
+    assert_eq!(ranges(&feedback), [7..=8, 3..=5]);
+    feedback.on_told();
+    assert!(!feedback.is_due());
+    feedback.on_told();
+    assert_eq!(ranges(&feedback), [5..=5]);
+    feedback.on_told();
+    assert!(!feedback.has_news());
+    (0..10_000).for_each(|id| feedback.on_recovered(2 * id));
+    assert_eq!(ranges(&feedback).len(), 256);
+}
+
+proptest! {
+    /// Whatever a peer sends: no panic, and no more memory than the limits say.
+    #[test]
+    fn any_symbols_in_any_order(
+        symbols in prop::collection::vec(
+            (0u64..60, 1u64..20, 0u64..300, prop::collection::vec(any::<u8>(), 1..60), any::<bool>()),
+            0..200,
+        ),
+    ) {
+        let limits = Limits::new(16, 64).unwrap();
+        let mut receiver = FecReceiver::new(limits, Scheme::Rlc(Rlc::DENSE));
+        let mut recovered = 0;
+        for (id, count, key, symbol, is_source) in symbols {
+            if is_source {
+                let _ = receiver.on_source(SourceSymbol::new(id, 1 + id as usize % 4), &symbol);
+            } else {
+                let _ = receiver.on_repair(&Repair { first: id, count, key, symbol: &symbol });
+            }
+            while let Some((id, symbol)) = receiver.next_recovered() {
+                prop_assert!(symbol.len() <= 64);
+                receiver.on_recovered(id);
+                recovered += 1;
+            }
+        }
+        prop_assert_eq!(receiver.stats().recovered, recovered);
+    }
+
+    /// Any fates in any order, told more than once: the sender stays consistent.
+    #[test]
+    fn any_feedback_in_any_order(
+        steps in prop::collection::vec((0u8..7, 0u64..40), 0..300),
+    ) {
+        let mut sender = sender_with(&config("constant:6,4"));
+        let mut sent = 0;
+        let mut now = NOW;
+        for (what, id) in steps {
+            now += Duration::from_millis(1);
+            match what {
+                0 | 1 => {
+                    send(&mut sender, sent, 20 + id as usize);
+                    sent += 1;
+                }
+                2 => {
+                    sender.on_symbol_acked(id);
+                }
+                3 => {
+                    if sender.on_symbol_lost(now, id) == OnLoss::Wait {
+                        sender.wait(Token::MaxData);
+                    }
+                }
+                4 => {
+                    let _ = sender.on_symbol_ack(id, [id / 2..=id].into_iter(), |_, _| {});
+                }
+                5 => {
+                    repairs(&mut sender, 200);
+                    sender.on_repair_settled(id, id % 2 == 0);
+                }
+                _ => {
+                    while let Some(tokens) = sender.expire(now) {
+                        prop_assert!(tokens.len() <= 1);
+                    }
+                    sender.on_feedback(PATH);
+                }
+            }
+        }
+        now += Duration::from_secs(1);
+        while sender.expire(now).is_some() {}
+        prop_assert_eq!(sender.timer(), None);
+    }
+}
+
+// ---- The loss monitor ----
+
+#[test]
+fn gilberts_probabilities_are_found() {
+    let mut monitor = LossMonitor::default();
+    // p = 1/50, q = 1/2 by a fixed pattern: runs of 1, 1 and 4 losses in 300 packets.
+    for number in 0..30_000u64 {
+        monitor.on_sent(number);
+    }
+    let lost = |number: u64| matches!(number % 300, 50 | 150 | 250..=253);
+    // Losses become known after later packets have arrived.
+    for chunk in 0..30 {
+        let numbers = chunk * 1000..(chunk + 1) * 1000;
+        numbers
+            .clone()
+            .filter(|n| !lost(*n))
+            .rev()
+            .for_each(|n| monitor.on_acked(n));
+        numbers
+            .filter(|n| lost(*n))
+            .for_each(|n| monitor.on_lost(n));
+        monitor.review();
+    }
+    let estimate = monitor.estimate();
+    let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 0.1;
+    assert!(near(estimate.rate, 0.02), "{estimate:?}");
+    assert!(
+        near(estimate.loss_after_arrival, 3.0 / 294.0),
+        "{estimate:?}"
+    );
+    assert!(near(estimate.arrival_after_loss, 0.5), "{estimate:?}");
+    assert!(near(estimate.burst_mean, 2.0), "{estimate:?}");
+    assert!(near(estimate.burst_deviation, 2f64.sqrt()), "{estimate:?}");
+    assert!(estimate.rate_low < 0.02 && 0.02 < estimate.rate_high);
+    assert!(estimate.packets > 2_000.0 && estimate.rate_high < 0.03);
+}
+
+#[test]
+fn an_unknown_path() {
+    let mut monitor = LossMonitor::default();
+    monitor.review();
+    let estimate = monitor.estimate();
+    assert_eq!((estimate.packets, estimate.rate), (0.0, 0.0));
+    assert_eq!((estimate.rate_low, estimate.rate_high), (0.0, 1.0));
+    // Packets whose fate is open say nothing, nor do those nobody has heard of.
+    monitor.on_sent(5);
+    monitor.on_acked(6);
+    monitor.review();
+    assert_eq!(monitor.estimate().packets, 0.0);
+}
