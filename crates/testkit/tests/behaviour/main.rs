@@ -6,6 +6,7 @@ mod kit;
 mod abuse;
 mod datagrams;
 mod determinism;
+mod fec;
 mod handshake;
 mod heap;
 mod interop;

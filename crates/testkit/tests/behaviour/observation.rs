@@ -16,6 +16,7 @@ use tautline_testkit::{
 use tautline_transport::{
     ack,
     config::WindowConfig,
+    fec::redundancy::registry,
     observe::{ConnectionInfo, ConnectionState, Event, Sink, SinkFactory, TimerKind},
     time::Instant,
     units::{Dir, Ecn},
@@ -187,6 +188,16 @@ fn a_silence(recorder: &Recorder) {
     net.run_for(60 * SECOND);
 }
 
+fn a_lost_packet_that_is_rebuilt(recorder: &Recorder) {
+    let mut link = calm();
+    link.backward.loss = LossModel::uniform(0.05);
+    let setup = recorder.listens(Setup::new(6, link)).both(|config| {
+        config.fec.redundancy = registry::parse("constant:6,4").unwrap();
+        config.fec.decode = true;
+    });
+    setup.fetch(&[200_000]).finish(60 * SECOND);
+}
+
 #[test]
 fn every_kind_of_event_is_told() {
     let recorder = Recorder::default();
@@ -195,6 +206,7 @@ fn every_kind_of_event_is_told() {
     a_refusal(&recorder);
     a_silence(&recorder);
     an_early_packet(&recorder);
+    a_lost_packet_that_is_rebuilt(&recorder);
     let mut net = refusing_early_data(5, 0.0, |setup| recorder.listens(setup));
     net.finish(60 * SECOND);
 
@@ -204,7 +216,13 @@ fn every_kind_of_event_is_told() {
         .filter(|kind| !heard.kinds.contains(*kind))
         .collect();
     assert!(missing.is_empty(), "never told: {missing:?}");
-    let policies = ["ack", "congestion", "pacing", "stream_scheduler"];
+    let policies = [
+        "ack",
+        "congestion",
+        "pacing",
+        "redundancy",
+        "stream_scheduler",
+    ];
     assert_eq!(heard.policies, BTreeSet::from(policies));
     let all = BTreeSet::from_iter(TimerKind::ALL.iter().copied());
     assert_eq!(heard.timers_set, all, "set");
