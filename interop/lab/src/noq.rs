@@ -103,6 +103,7 @@ mod glue {
             spurious_losses: None,
             ptos: None,
             acks_sent: path.frame_tx.acks,
+            fec: None,
         })
     }
 }

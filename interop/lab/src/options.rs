@@ -90,6 +90,9 @@ impl Settings {
             }
             settings.ack_frequency = Some(Some(delay.0));
         }
+        if options.fec.is_some() {
+            return Err(wrong("fec", format!("{maker} has no erasure correction")));
+        }
         match options.streams.as_deref() {
             None => {}
             Some("round-robin") => settings.fair = Some(true),
@@ -180,6 +183,7 @@ mod tests {
             ("ack", |o| o.ack = Some("asymmetric".into())),
             ("streams", |o| o.streams = Some("priority".into())),
             ("window_tuning", |o| o.window_tuning = Some(true)),
+            ("fec", |o| o.fec = Some("constant".to_owned())),
             ("pacing", |o| o.pacing = Some(false)),
             ("ecn", |o| o.ecn = Some(false)),
             ("max_ack_delay", |o| {

@@ -97,6 +97,7 @@ mod glue {
             spurious_losses: None,
             ptos: None,
             acks_sent: stats.frame_tx.acks,
+            fec: None,
         })
     }
 }

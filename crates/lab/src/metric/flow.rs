@@ -81,6 +81,27 @@ pub const FLOW_METRICS: &[FlowMetric] = &[
         |f| Some(f.receiver_wire?.acks_sent as f64)
     ),
     metric!(
+        "repair_sent",
+        "1",
+        None,
+        "repair symbols sent by the sender; empty when the stack has no erasure correction",
+        |f| Some(f.sender_wire?.fec?.repairs_sent as f64)
+    ),
+    metric!(
+        "recovered",
+        "1",
+        None,
+        "lost packets that the receiver rebuilt; empty likewise",
+        |f| Some(f.receiver_wire?.fec?.recovered as f64)
+    ),
+    metric!(
+        "wasted",
+        "1",
+        Some(false),
+        "repair symbols that told the receiver nothing new; empty likewise",
+        |f| Some(f.receiver_wire?.fec?.wasted as f64)
+    ),
+    metric!(
         "items",
         "1",
         None,

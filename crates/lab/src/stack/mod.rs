@@ -16,6 +16,7 @@ pub use split_tcp::SplitTcp;
 use tautline_sim::{Node, tls::KeyLines};
 use tautline_transport::{
     congestion::{CongestionController, ControllerContext},
+    fec::FecStats,
     observe::SharedSinkFactory,
     rng::Rng,
     time::Instant,
@@ -88,6 +89,8 @@ pub struct WireStats {
     pub ptos: Option<u64>,
     /// ACK frames sent.
     pub acks_sent: u64,
+    /// What erasure correction did, where the stack has it.
+    pub fec: Option<FecStats>,
 }
 
 /// An end of a flow, looked into.

@@ -32,6 +32,10 @@ pub struct StackOptions {
     /// Stream scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<String>,
+    /// Forward erasure correction of what both ends send: a redundancy scheduler with its options,
+    /// such as `"constant:25,20"`: 20 of 25 symbols carry data; `tautline` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec: Option<String>,
     /// Initial congestion window in datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
@@ -84,6 +88,7 @@ impl Default for StackOptions {
             rate: None,
             ack: None,
             streams: None,
+            fec: None,
             initial_window: None,
             receive_window: None,
             window_tuning: None,

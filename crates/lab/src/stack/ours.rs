@@ -17,6 +17,7 @@ use tautline_transport::{
     connection::{Connection, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
+    fec::redundancy::{self, registry::RedundancyError},
     stream::{
         ReadOutcome, StreamEvent,
         sched::{self, Priority},
@@ -144,6 +145,20 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
         sched::registry::names(),
     )? {
         config.stream_scheduler = factory;
+    }
+    if let Some(scheduler) = &options.fec {
+        config.fec.redundancy = redundancy::registry::parse(scheduler).map_err(|error| {
+            let names = match error {
+                RedundancyError::Unknown(_) => redundancy::registry::names().collect(),
+                _ => Vec::new(),
+            };
+            OptionError {
+                option: "fec",
+                problem: error.to_string(),
+                names: names.into_iter().map(str::to_owned).collect(),
+            }
+        })?;
+        config.fec.decode = config.fec.encodes();
     }
     if let Some(packets) = options.initial_window {
         if !(2..=10_000).contains(&packets) {
@@ -352,6 +367,7 @@ fn wire_stats(connection: &Connection) -> Option<WireStats> {
         spurious_losses: Some(path.recovery.spurious_losses),
         ptos: Some(path.recovery.ptos),
         acks_sent: stats.frames_sent.of_type(0x02) + stats.frames_sent.of_type(0x03),
+        fec: Some(connection.fec_stats()),
     })
 }
 

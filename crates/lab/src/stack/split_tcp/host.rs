@@ -170,6 +170,7 @@ impl Host {
             spurious_losses: Some(sender.counters.spurious),
             ptos: Some(sender.counters.timeouts),
             acks_sent: connection.counters.acks,
+            fec: None,
         }
     }
 

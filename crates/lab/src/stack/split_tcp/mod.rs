@@ -183,6 +183,7 @@ fn acknowledging(options: &StackOptions) -> Result<AckRule, OptionError> {
 fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
     for (option, given) in [
         ("streams", options.streams.is_some()),
+        ("fec", options.fec.is_some()),
         ("window_tuning", options.window_tuning == Some(true)),
         ("mtu_discovery", options.mtu_discovery == Some(true)),
         ("ecn", options.ecn == Some(true)),
