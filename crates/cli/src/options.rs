@@ -12,7 +12,11 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tautline::{
     ConnectHostError, Connection, Endpoint, HandshakeError, TransportConfig,
     tls::{ClientTls, Fingerprint},
-    transport::{congestion, observe},
+    transport::{
+        congestion,
+        fec::redundancy::{SharedRedundancyFactory, registry},
+        observe,
+    },
 };
 
 use crate::failure::{Failure, Outcome};
@@ -24,6 +28,11 @@ pub(crate) struct TransportOptions {
     #[arg(long, value_name = "NAME", default_value = "cubic",
           value_parser = PossibleValuesParser::new(congestion::registry::names()))]
     pub(crate) cc: String,
+    /// Forward erasure correction: protect what this end sends with this redundancy scheduler, and
+    /// decode what the other end protects. Both ends must be asked: none, or constant:N,K[,C] for
+    /// N - K repair symbols after every K packets (over the latest C)
+    #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
+    pub(crate) fec: Option<SharedRedundancyFactory>,
     /// Write a qlog trace of each connection into this directory (made if missing)
     #[arg(long, value_name = "DIR")]
     pub(crate) qlog_dir: Option<PathBuf>,
@@ -35,6 +44,11 @@ impl TransportOptions {
         // clap let only known names pass.
         if let Some(factory) = congestion::registry::by_name(&self.cc) {
             config.congestion = factory;
+        }
+        if let Some(redundancy) = &self.fec {
+            config.fec.redundancy = Arc::clone(redundancy);
+            // Who does not protect may still decode.
+            config.fec.decode = true;
         }
         if let Some(dir) = &self.qlog_dir {
             config.observer = Some(qlog_into(dir)?);
@@ -164,6 +178,11 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     number
         .checked_mul(factor)
         .ok_or_else(|| "too large".to_owned())
+}
+
+/// A redundancy scheduler with its options.
+fn parse_redundancy(text: &str) -> Result<SharedRedundancyFactory, String> {
+    registry::parse(text).map_err(|error| error.to_string())
 }
 
 /// [`parse_bytes`] of at least one byte.

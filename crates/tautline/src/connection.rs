@@ -8,6 +8,7 @@ use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
+    fec::FecStats,
     stream::{StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
@@ -357,6 +358,11 @@ impl Connection {
     /// Counters and buffers of the streams together.
     pub fn stream_stats(&self) -> StreamStats {
         self.get(|state| state.quic.stream_stats())
+    }
+
+    /// What forward erasure correction has done; all zero where it is not in use.
+    pub fn fec_stats(&self) -> FecStats {
+        self.get(|state| state.quic.fec_stats())
     }
 
     /// Each path in numbers: addresses, RTT, MTU, congestion, losses.

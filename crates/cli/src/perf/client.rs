@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     ClientArgs,
     protocol::{ALPN, drain, write_zeros},
-    report::{Bulk, Report, Requests},
+    report::{Bulk, ErasureCorrection, Report, Requests},
 };
 use crate::{
     failure::{Failure, Outcome},
@@ -55,6 +55,9 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     }
     if args.requests > 0 {
         report.requests = Some(requests(&connection, &args).await?);
+    }
+    if args.transport.fec.is_some() {
+        report.erasure_correction = Some(ErasureCorrection::new(&connection.fec_stats()));
     }
     report.smoothed_rtt_seconds = connection.rtt().as_secs_f64();
     connection.close(0, b"");

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use tautline::transport::fec::FecStats;
 
 /// What was measured on one connection. Goodput counts stream bytes.
 #[derive(Debug, Default, Serialize)]
@@ -16,6 +17,33 @@ pub(super) struct Report {
     pub(super) download: Option<Bulk>,
     pub(super) upload: Option<Bulk>,
     pub(super) requests: Option<Requests>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) erasure_correction: Option<ErasureCorrection>,
+}
+
+/// What erasure correction did on this end, in packets.
+#[derive(Debug, Serialize)]
+pub(super) struct ErasureCorrection {
+    repair_sent: u64,
+    /// Lost packets of ours that the server rebuilt.
+    recovered_by_server: u64,
+    repair_received: u64,
+    /// Lost packets of the server's that were rebuilt here.
+    recovered: u64,
+    /// Repair symbols received that told nothing new.
+    wasted: u64,
+}
+
+impl ErasureCorrection {
+    pub(super) fn new(stats: &FecStats) -> Self {
+        Self {
+            repair_sent: stats.repairs_sent,
+            recovered_by_server: stats.reported_recovered,
+            repair_received: stats.repairs_received,
+            recovered: stats.recovered,
+            wasted: stats.wasted,
+        }
+    }
 }
 
 /// A transfer.
@@ -122,6 +150,18 @@ impl fmt::Display for Report {
                 requests.seconds,
                 requests.concurrency,
                 requests.requests_per_second,
+            )?;
+        }
+        if let Some(fec) = &self.erasure_correction {
+            writeln!(
+                f,
+                "erasure    {} repair symbols sent, {} packets recovered by the server; {} repair \
+                 symbols received, {} packets recovered, {} wasted",
+                fec.repair_sent,
+                fec.recovered_by_server,
+                fec.repair_received,
+                fec.recovered,
+                fec.wasted,
             )?;
         }
         Ok(())
