@@ -9,6 +9,7 @@ use tautline_transport::{
     connection::Connection,
     error::Code,
     fec::{FecStats, redundancy::registry},
+    stream::ReadOutcome,
     units::{Dir, PathId, StreamId},
     wire::{Close, ConnectionId, FecDecoder, FecScheme, Frame, Reader, Repair, Stream},
 };
@@ -110,6 +111,62 @@ fn each_single_loss_is_recovered_without_retransmission() {
         assert_eq!(reported, client_stats(&net).recovered);
     }
     assert_eq!(recovered, sources);
+}
+
+/// How long 9,000 bytes take from the server to the client.
+fn arrival(net: &mut Net<Manual, Manual>) -> std::time::Duration {
+    let start = net.now();
+    let id = net.on_server(|server, _| {
+        let id = server.open_stream(Dir::Uni).unwrap();
+        let mut data = Bytes::from(vec![7; 9_000]);
+        assert_eq!(server.write_bytes(id, &mut data), Ok(9_000));
+        server.finish(id).unwrap();
+        id
+    });
+    loop {
+        net.run_for(MS);
+        assert!(net.now() < start + 10 * SECOND, "{}", net.last_packets());
+        let finished = net.on_client(|client, _| {
+            loop {
+                match client.read(id, usize::MAX) {
+                    Ok(ReadOutcome::Chunk(_)) => {}
+                    Ok(ReadOutcome::Finished) => return true,
+                    Ok(ReadOutcome::Blocked) | Err(_) => return false,
+                }
+            }
+        });
+        if finished {
+            return net.now().saturating_since(start);
+        }
+    }
+}
+
+/// The point of it all: a loss in the last flight costs no round trip.
+#[test]
+fn a_loss_at_the_end_costs_no_round_trip() {
+    let worst = |scheduler| {
+        let mut net = pair(scheduler, wire(100, 40));
+        let first = offered(&net);
+        let calm = arrival(&mut net);
+        let worst = (first..first + 8).map(|lost| {
+            let mut link = wire(100, 40);
+            link.backward.drop_packets.push(lost..=lost);
+            arrival(&mut pair(scheduler, link)) - calm
+        });
+        worst.max().unwrap()
+    };
+    assert!(worst("none") >= 80 * MS);
+    for scheduler in [
+        "constant:10,8",
+        "constant:3,2,20",
+        "quirl-object",
+        "quirl-burst",
+    ] {
+        let late = worst(scheduler);
+        assert!(late <= 10 * MS, "{scheduler}: {late:?}");
+    }
+    let late = worst("quirl-burst:5000,20");
+    assert!((10 * MS..=30 * MS).contains(&late), "{late:?}");
 }
 
 /// A loss that was repaired is a loss to congestion control all the same. RFC 9265 s3.

@@ -257,6 +257,10 @@ impl Connection {
         if !tokens.is_empty() {
             self.route_tokens(now, &mut tokens, false);
         }
+        let sender = self.fec.sender.as_ref();
+        if sender.is_some_and(|sender| sender.wants_to_be_asked(now)) {
+            self.ask_for_redundancy(now, Occasion::Timer);
+        }
     }
 
     /// Asks the redundancy scheduler.

@@ -91,6 +91,9 @@ pub struct FecSender {
     covered: u64,
     /// Whether a source symbol left since the end of the last burst.
     in_burst: bool,
+    burst_bytes: u64,
+    /// When the scheduler was last asked: a time for that which is not later has passed.
+    asked: Option<Instant>,
     /// The peer's decoder: source symbols, bytes, and which announcement says so.
     peer_symbols: u64,
     peer_bytes: u64,
@@ -120,6 +123,8 @@ impl FecSender {
             queued: 0,
             covered: 0,
             in_burst: false,
+            burst_bytes: 0,
+            asked: None,
             peer_symbols: peer.window_symbols,
             peer_bytes: peer.window_bytes,
             peer_epoch: None,
@@ -189,6 +194,7 @@ impl FecSender {
         debug_assert!(id.is_some(), "symbols are kept within packet_room");
         self.stats.sources_sent += 1;
         self.in_burst = true;
+        self.burst_bytes += symbol.len() as u64;
         id
     }
 
@@ -214,9 +220,11 @@ impl FecSender {
         RedundancyView {
             now,
             held: self.source.encoder.window().len,
+            span: u16::try_from(self.source.span()).unwrap_or(u16::MAX),
             sources: self.source.next_id(),
             uncovered: self.source.next_id() - self.covered,
             in_flight: self.source.in_flight(),
+            burst_bytes: self.burst_bytes,
             queued: self.queued,
             smoothed_rtt: self.smoothed_rtt,
             loss: first.map_or_else(LossEstimate::default, |(_, monitor)| monitor.estimate()),
@@ -231,6 +239,10 @@ impl FecSender {
         }
         let view = self.view(now);
         let wanted = self.scheduler.ask(occasion, &view);
+        self.asked = Some(now);
+        if occasion == Occasion::BurstEnd {
+            self.burst_bytes = 0;
+        }
         let count = wanted.count.min(QUEUED.saturating_sub(self.queued));
         let window = self.source.encoder.latest(wanted.window);
         if count == 0 || window.len == 0 {
@@ -431,11 +443,21 @@ impl FecSender {
         waiting.map_or_else(SmallVec::new, |waiting| waiting.tokens)
     }
 
-    /// When a symbol has waited long enough.
+    /// When a symbol has waited long enough, or the scheduler wants to be asked.
     pub fn timer(&self) -> Option<Instant> {
-        self.waiting
-            .iter()
-            .fold(None, |next, waiting| earliest(next, Some(waiting.until)))
+        let until = self.waiting.iter().map(|waiting| waiting.until).min();
+        earliest(until, self.scheduler_timer())
+    }
+
+    /// A scheduler that names a time in the past again and again must not hold the driver here.
+    fn scheduler_timer(&self) -> Option<Instant> {
+        let timer = self.scheduler.timer();
+        timer.filter(|at| self.asked.is_none_or(|asked| *at > asked))
+    }
+
+    /// Whether the scheduler's time has come.
+    pub fn wants_to_be_asked(&self, now: Instant) -> bool {
+        self.scheduler_timer().is_some_and(|at| at <= now)
     }
 
     /// The tokens of a symbol that has waited long enough: they are lost. Call again until `None`.

@@ -50,6 +50,8 @@ pub(super) struct SourceWindow {
     entries: VecDeque<Entry>,
     /// The ID of the first entry.
     first: u64,
+    /// No symbol below is in flight or waits.
+    open: u64,
     /// Entries in flight.
     in_flight: u64,
     /// One more than the largest symbol ID that the peer is known to have.
@@ -62,6 +64,7 @@ impl SourceWindow {
             encoder: Encoder::new(limits),
             entries: VecDeque::new(),
             first: 0,
+            open: 0,
             in_flight: 0,
             known: 0,
         }
@@ -92,6 +95,11 @@ impl SourceWindow {
             self.first += 1;
             self.in_flight -= u64::from(entry.fate == SymbolFate::InFlight);
         }
+    }
+
+    /// How many symbols there are from the oldest on whose fate is open.
+    pub(super) fn span(&self) -> u64 {
+        self.next_id() - self.open.max(self.first)
     }
 
     /// The ID of the next symbol.
@@ -126,6 +134,13 @@ impl SourceWindow {
         self.in_flight -= u64::from(before == SymbolFate::InFlight);
         if fate.is_settled() {
             self.known = self.known.max(id + 1);
+        }
+        self.open = self.open.max(self.first);
+        while self
+            .get(self.open)
+            .is_some_and(|entry| !matches!(entry.fate, SymbolFate::InFlight | SymbolFate::Waiting))
+        {
+            self.open += 1;
         }
         Some(before)
     }

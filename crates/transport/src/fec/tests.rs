@@ -250,6 +250,57 @@ fn a_burst_ends_once() {
     assert_eq!(sender.ask(Occasion::BurstEnd, NOW), Some((1, 1)));
 }
 
+/// A scheduler that always wants to be asked at the beginning of time.
+#[derive(Debug)]
+struct Impatient;
+
+impl RedundancyScheduler for Impatient {
+    fn name(&self) -> &'static str {
+        "impatient"
+    }
+
+    fn ask(&mut self, _: Occasion, _: &RedundancyView) -> Repairs {
+        Repairs {
+            count: u16::MAX,
+            window: u16::MAX,
+        }
+    }
+
+    fn timer(&self) -> Option<Instant> {
+        Some(NOW)
+    }
+}
+
+impl redundancy::RedundancyFactory for Impatient {
+    fn name(&self) -> &'static str {
+        "impatient"
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(Self)
+    }
+}
+
+#[test]
+fn what_a_scheduler_wants_too_much_of_is_cut() {
+    let mut config = config("constant");
+    config.redundancy = std::sync::Arc::new(Impatient);
+    let mut sender = sender_with(&config);
+    send(&mut sender, 0, 10);
+    // Asked once, it is not asked again for the same time.
+    assert!(!sender.wants_to_be_asked(NOW) && sender.timer().is_none());
+    (1..200).for_each(|number| send(&mut sender, number, 10));
+    assert_eq!(repairs(&mut sender, 1_300).len(), 256);
+}
+
+#[test]
+fn repair_symbols_at_the_end_cover_what_is_in_flight() {
+    let mut sender = sender_of("quirl-object", 20);
+    (0..10).for_each(|id| assert!(!sender.on_symbol_acked(id)));
+    sender.on_symbol_acked(15);
+    assert_eq!(sender.ask(Occasion::BurstEnd, NOW), Some((3, 10)));
+}
+
 #[test]
 fn the_peers_window_holds() {
     // 8 symbols of 102 bytes, but only 5 of them by bytes, then 3 by number.

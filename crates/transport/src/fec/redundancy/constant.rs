@@ -75,9 +75,11 @@ mod tests {
         RedundancyView {
             now: Instant::ZERO,
             held: 100,
+            span: 0,
             sources: 100,
             uncovered,
             in_flight: 0,
+            burst_bytes: 0,
             queued: 0,
             smoothed_rtt: std::time::Duration::from_millis(100),
             loss: LossEstimate::default(),

@@ -12,6 +12,7 @@
 //! A view goes in, a decision comes out; what asks for too much is cut, not refused.
 
 mod constant;
+mod quirl;
 pub mod registry;
 
 use std::{fmt, sync::Arc};
@@ -20,6 +21,7 @@ use super::LossEstimate;
 use crate::time::Instant;
 
 pub use constant::Constant;
+pub use quirl::Quirl;
 
 /// Why a scheduler is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Occasion {
     Feedback,
     /// The application has nothing more to send for now. Once after the last source symbol.
     BurstEnd,
+    /// [`RedundancyScheduler::timer`] has come.
+    Timer,
 }
 
 /// What a scheduler sees.
@@ -41,12 +45,16 @@ pub struct RedundancyView {
     pub now: Instant,
     /// Source symbols that can be covered: the latest so many.
     pub held: u16,
+    /// Of these the latest so many, from the oldest on whose fate is open.
+    pub span: u16,
     /// Source symbols sent so far.
     pub sources: u64,
     /// Source symbols sent since the repair symbols decided on last: the latest so many.
     pub uncovered: u64,
     /// Source symbols whose fate is open: neither acknowledged, recovered nor lost.
     pub in_flight: u64,
+    /// Bytes of source symbols since the burst before ended.
+    pub burst_bytes: u64,
     /// Repair symbols decided on that have not left.
     pub queued: u16,
     /// Smoothed round-trip time of the path in use.
@@ -83,6 +91,10 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;
+    /// When to be asked though nothing happens.
+    fn timer(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Builds schedulers of one kind, with its options.

@@ -1,9 +1,9 @@
 //! Name to redundancy scheduler: the CLI, plans and configuration pick by these names.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Constant, Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs,
+    Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs,
     SharedRedundancyFactory,
 };
 
@@ -33,11 +33,11 @@ pub enum RedundancyError {
 struct BuiltIn {
     name: &'static str,
     usage: &'static str,
-    parse: fn(&[u16]) -> Option<SharedRedundancyFactory>,
+    parse: fn(&[u32]) -> Option<SharedRedundancyFactory>,
 }
 
 /// To add a scheduler, add its line here.
-const BUILT_IN: [BuiltIn; 2] = [
+const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn {
         name: NONE,
         usage: "none",
@@ -47,13 +47,35 @@ const BUILT_IN: [BuiltIn; 2] = [
         name: Constant::NAME,
         usage: "constant:N,K or constant:N,K,C with 0 < K < N and C >= K",
         parse: |options| {
-            let constant = match *options {
+            let small: Option<Vec<u16>> = options.iter().map(|n| (*n).try_into().ok()).collect();
+            let constant = match *small? {
                 [] => Constant::new(25, 20, None),
                 [n, k] => Constant::new(n, k, None),
                 [n, k, c] => Constant::new(n, k, Some(c)),
                 _ => None,
             };
             Some(Arc::new(constant?))
+        },
+    },
+    BuiltIn {
+        name: Quirl::OBJECT,
+        usage: "quirl-object",
+        parse: |options| {
+            let object: SharedRedundancyFactory = Arc::new(Quirl::object());
+            options.is_empty().then_some(object)
+        },
+    },
+    BuiltIn {
+        name: Quirl::BURST,
+        usage: "quirl-burst or quirl-burst:BYTES,MILLISECONDS (burst size, jitter)",
+        parse: |options| {
+            let (bytes, jitter) = match *options {
+                [] => (0, 0),
+                [bytes, jitter] => (bytes, jitter),
+                _ => return None,
+            };
+            let jitter = Duration::from_millis(u64::from(jitter));
+            Some(Arc::new(Quirl::burst(bytes, jitter)))
         },
     },
 ];
@@ -72,7 +94,7 @@ pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
     let Some(built_in) = BUILT_IN.iter().find(|built_in| built_in.name == name) else {
         return Err(RedundancyError::Unknown(name.to_owned()));
     };
-    let numbers: Result<Vec<u16>, _> = match options {
+    let numbers: Result<Vec<u32>, _> = match options {
         "" => Ok(Vec::new()),
         _ => options.split(',').map(|n| n.trim().parse()).collect(),
     };
@@ -123,7 +145,13 @@ mod tests {
 
     #[test]
     fn names_and_options() {
-        for text in ["none", "constant", "constant:25,20", "constant:3, 2, 20"] {
+        for text in [
+            "none",
+            "constant",
+            "constant:25,20",
+            "constant:3, 2, 20",
+            "quirl-burst:5000,40",
+        ] {
             let name = text.split(':').next();
             assert_eq!(parse(text).ok().map(|factory| factory.name()), name);
         }
@@ -137,7 +165,15 @@ mod tests {
     fn errors_say_what_would_do() {
         let error = parse("flec").unwrap_err().to_string();
         assert!(error.contains("none, constant"), "{error}");
-        for text in ["constant:20", "constant:5,20", "constant:a", "none:1"] {
+        for text in [
+            "constant:20",
+            "constant:5,20",
+            "constant:70000,2",
+            "constant:a",
+            "none:1",
+            "quirl-object:1",
+            "quirl-burst:1",
+        ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("give it as"), "{error}");
         }

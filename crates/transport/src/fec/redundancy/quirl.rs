@@ -1,0 +1,166 @@
+//! Redundancy for the ends of bursts: what is lost there waits longest for its retransmission.
+
+use std::time::Duration;
+
+use super::{Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs};
+use crate::time::{Instant, earliest};
+
+/// Repair symbols per source symbol in flight, at most. The papers' beta.
+const SHARE: f64 = 0.3;
+/// What `quirl-burst` takes for a burst: any.
+const ANY_BURST: u32 = 0;
+
+/// `quirl-object` and `quirl-burst`: when the application has nothing more to send (or flow control
+/// lets nothing go), as many repair symbols as a run of losses is long, on average and two
+/// standard deviations more, but at most 0.3 of the packets in flight, cover all packets in flight.
+///
+/// `quirl-burst` lets bursts below a size pass, and waits for a time that the application can spare, so
+/// that the bursts within it are covered together.
+///
+/// A path without a loss so far says nothing of how long a run would be: the bound alone holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quirl {
+    name: &'static str,
+    /// Bytes of frames in a burst that calls for repair symbols.
+    burst_bytes: u64,
+    /// How long data may come later than it would without losses.
+    jitter: Duration,
+    due: Option<Instant>,
+}
+
+impl Quirl {
+    pub(super) const OBJECT: &'static str = "quirl-object";
+    pub(super) const BURST: &'static str = "quirl-burst";
+
+    /// For objects: at every end.
+    pub fn object() -> Self {
+        Self {
+            name: Self::OBJECT,
+            ..Self::burst(ANY_BURST, Duration::ZERO)
+        }
+    }
+
+    /// For bursts of at least so many bytes; repair symbols leave `jitter` after their end.
+    pub fn burst(bytes: u32, jitter: Duration) -> Self {
+        Self {
+            name: Self::BURST,
+            burst_bytes: u64::from(bytes),
+            jitter,
+            due: None,
+        }
+    }
+
+    fn repairs(view: &RedundancyView) -> Repairs {
+        let most = SHARE * view.in_flight as f64;
+        let loss = view.loss;
+        let wanted = if loss.burst_mean > 0.0 {
+            loss.burst_mean + 2.0 * loss.burst_deviation
+        } else {
+            most
+        };
+        Repairs {
+            // Rounded up; casts of floats saturate.
+            count: wanted.min(most).ceil() as u16,
+            window: view.span,
+        }
+    }
+}
+
+impl RedundancyScheduler for Quirl {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
+        match occasion {
+            Occasion::BurstEnd if view.burst_bytes >= self.burst_bytes => {
+                self.due = earliest(self.due, Some(view.now + self.jitter));
+            }
+            Occasion::BurstEnd | Occasion::Timer => {}
+            Occasion::SlotFree | Occasion::Feedback => return Repairs::NONE,
+        }
+        if self.due.is_none_or(|due| due > view.now) {
+            return Repairs::NONE;
+        }
+        self.due = None;
+        Self::repairs(view)
+    }
+
+    fn timer(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+impl RedundancyFactory for Quirl {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fec::LossEstimate;
+
+    fn view(in_flight: u64, now: Instant) -> RedundancyView {
+        RedundancyView {
+            now,
+            held: 100,
+            span: 40,
+            sources: 100,
+            uncovered: 10,
+            in_flight,
+            burst_bytes: 5_000,
+            queued: 0,
+            smoothed_rtt: Duration::from_millis(100),
+            loss: LossEstimate::default(),
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_object_is_covered_by_its_share() {
+        let mut object = Quirl::object();
+        for (in_flight, count) in [(0, 0), (1, 1), (10, 3), (40, 12)] {
+            let view = view(in_flight, Instant::ZERO);
+            assert_eq!(object.ask(Occasion::SlotFree, &view), Repairs::NONE);
+            assert_eq!(object.ask(Occasion::Feedback, &view), Repairs::NONE);
+            let repairs = object.ask(Occasion::BurstEnd, &view);
+            assert_eq!(repairs, Repairs { count, window: 40 });
+            assert_eq!(object.timer(), None);
+        }
+    }
+
+    #[test]
+    fn as_many_as_losses_come_in_a_row() {
+        let mut view = view(40, Instant::ZERO);
+        view.loss.burst_mean = 1.5;
+        view.loss.burst_deviation = 0.6;
+        let repairs = Quirl::object().ask(Occasion::BurstEnd, &view);
+        assert_eq!(repairs.count, 3);
+        view.loss.burst_mean = 1e9;
+        let repairs = Quirl::object().ask(Occasion::BurstEnd, &view);
+        assert_eq!(repairs.count, 12);
+    }
+
+    #[test]
+    fn bursts_within_the_jitter_are_covered_together() {
+        let mut burst = Quirl::burst(5_000, Duration::from_millis(40));
+        let at = |ms| view(20, Instant::ZERO + Duration::from_millis(ms));
+        let small = RedundancyView {
+            burst_bytes: 4_999,
+            ..at(0)
+        };
+        assert_eq!(burst.ask(Occasion::BurstEnd, &small), Repairs::NONE);
+        assert_eq!(burst.timer(), None);
+        assert_eq!(burst.ask(Occasion::BurstEnd, &at(0)), Repairs::NONE);
+        assert_eq!(burst.ask(Occasion::BurstEnd, &at(33)), Repairs::NONE);
+        assert_eq!(burst.timer(), Some(at(40).now));
+        assert_eq!(burst.ask(Occasion::Timer, &at(39)), Repairs::NONE);
+        assert_eq!(burst.ask(Occasion::Timer, &at(40)).count, 6);
+        assert_eq!(burst.timer(), None);
+    }
+}
