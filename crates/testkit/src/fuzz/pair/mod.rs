@@ -24,7 +24,7 @@ mod world;
 pub(crate) use edit::{NO_SESSION, REMOVE_ALL, REMOVE_NONE};
 pub(crate) use ops::Op;
 pub use random::honest_script;
-pub(crate) use setup::{Setup, end, shared};
+pub(crate) use setup::{ERASURE, Setup, end, shared};
 pub(crate) use world::World;
 
 use super::{Coverage, input::Input};

@@ -67,7 +67,7 @@ fn setup(rng: &mut Rng) -> Setup {
         shared,
         client: client | if rng.chance(0.05) { end::SPECIAL } else { 0 },
         server,
-        policies: rng.below(128) as u8,
+        policies: rng.below(256) as u8,
         windows,
         ..Setup::default()
     }

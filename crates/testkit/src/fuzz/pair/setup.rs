@@ -15,6 +15,7 @@ use tautline_transport::{
     },
     congestion,
     endpoint::TokenStore,
+    fec::redundancy,
     observe::{QlogFactory, SharedSinkFactory, TeeFactory},
     stream::sched,
     units::Side,
@@ -63,6 +64,9 @@ pub(crate) mod shared {
     pub(crate) const UNDECIDED: u8 = 1 << 7;
 }
 
+/// Bit of [`Setup::policies`]: both ends protect what they send, and decode.
+pub(crate) const ERASURE: u8 = 1 << 7;
+
 record! {
     /// Configuration of both ends.
     Setup {
@@ -74,7 +78,7 @@ record! {
         client: u16,
         /// Bits of [`end`].
         server: u16,
-        /// Congestion controller (3 bits), ACK policy (2), stream scheduler (2).
+        /// Congestion controller (3 bits), ACK policy (2), stream scheduler (2), [`ERASURE`].
         policies: u8,
         /// Receive windows: streams (4 bits), connection (4 bits); 256 << n bytes, 0 the default.
         windows: u8,
@@ -227,6 +231,18 @@ impl Setup {
         let names = sched::registry::names();
         if let Some(factory) = pick(names, sched::registry::by_name, self.policies >> 5 & 3) {
             config.stream_scheduler = factory;
+        }
+        if self.policies & ERASURE != 0 {
+            let name = if self.is_shared(shared::TINY_LIMITS) {
+                "constant:6,4,10"
+            } else {
+                "quirl-burst:0,5"
+            };
+            config.fec.redundancy = redundancy::registry::parse(name).expect("built in");
+            config.fec.decode = true;
+            config.fec.protect_datagrams = self.is_shared(shared::QLOG);
+            config.fec.decoder_symbols = 20;
+            config.fec.encoder_symbols = 20;
         }
     }
 

@@ -3,8 +3,8 @@
 use tautline_transport::{
     units::{Dir, PathId, Side, StreamId},
     wire::{
-        Frame, NewConnectionId, ResetStream, ResetToken, Stream, TransportParameters, Version,
-        VersionInformation, Writer,
+        Frame, NewConnectionId, Repair, ResetStream, ResetToken, SourceSymbol, Stream,
+        TransportParameters, Version, VersionInformation, Writer,
     },
 };
 
@@ -12,7 +12,7 @@ use super::{
     scripts::{CONNECT, plain, script},
     wire::cid,
 };
-use crate::fuzz::pair::{NO_SESSION, Op, REMOVE_ALL, REMOVE_NONE, Setup, end, shared};
+use crate::fuzz::pair::{ERASURE, NO_SESSION, Op, REMOVE_ALL, REMOVE_NONE, Setup, end, shared};
 
 const CLIENT: u8 = 0;
 const SERVER: u8 = 1;
@@ -175,6 +175,22 @@ fn to_server() -> Vec<(&'static str, Vec<Frame<'static>>)> {
             }],
         ),
         ("max_path_id", vec![Frame::MaxPathId(1)]),
+        (
+            "source_symbol",
+            vec![
+                Frame::SourceSymbol(SourceSymbol::new(0, 1)),
+                Frame::MaxData(1),
+            ],
+        ),
+        ("repair", vec![repair(0, 4)]),
+        (
+            "fec_window",
+            vec![Frame::FecWindow {
+                epoch: 0,
+                symbols: 1,
+                bytes: 1,
+            }],
+        ),
         ("paths_blocked", vec![Frame::PathsBlocked(1)]),
         (
             "path_cids_blocked",
@@ -655,6 +671,42 @@ fn handshakes() -> Vec<(&'static str, Setup, Vec<Op>)> {
 }
 
 /// All of them.
+fn repair(first: u64, count: u64) -> Frame<'static> {
+    Frame::Repair(Repair {
+        first,
+        count,
+        key: 0,
+        symbol: &[0, 1, 0x10, 0],
+    })
+}
+
+/// Between ends that agreed on erasure correction.
+fn erasure() -> Vec<(&'static str, Vec<u8>)> {
+    let header = |id| Frame::SourceSymbol(SourceSymbol::new(id, 1));
+    let window = |symbols| Frame::FecWindow {
+        epoch: 3,
+        symbols,
+        bytes: 2_000,
+    };
+    // Symbols 0 and 2; symbol 2^62 - 1.
+    let told = |bytes: &[u8]| [&[0x6f, 0xe9][..], bytes].concat();
+    vec![
+        ("symbol", encode(&[header(9), Frame::MaxData(1 << 20)])),
+        ("repair_one", encode(&[repair(9, 1)])),
+        ("repair_far", encode(&[repair(1 << 40, 20), repair(3, 4)])),
+        ("repair_too_long", encode(&[repair(0, 21)])),
+        (
+            "two_headers",
+            encode(&[header(9), header(10), Frame::MaxData(1)]),
+        ),
+        ("ping_in_symbol", encode(&[header(9), Frame::Ping])),
+        ("small_window", encode(&[window(2)])),
+        ("no_window", encode(&[window(0)])),
+        ("symbol_ack", told(&[2, 1, 0, 0, 0])),
+        ("symbol_ack_unsent", told(&[0xff; 10])),
+    ]
+}
+
 pub(super) fn pair() -> Vec<(String, Vec<u8>)> {
     let established = to_server()
         .into_iter()
@@ -664,7 +716,16 @@ pub(super) fn pair() -> Vec<(String, Vec<u8>)> {
             let ops = vec![CONNECT, inject(SERVER, ONE_RTT, frames), CONNECT];
             (name, plain(), ops)
         });
+    let between = erasure().into_iter().map(|(name, frames)| {
+        let setup = Setup {
+            policies: ERASURE,
+            ..plain()
+        };
+        let ops = vec![CONNECT, inject(SERVER, ONE_RTT, frames), CONNECT];
+        (name, setup, ops)
+    });
     established
+        .chain(between)
         .chain(packets())
         .chain(handshakes())
         .map(|(name, setup, ops)| (format!("error_{name}"), script(&setup, &ops)))

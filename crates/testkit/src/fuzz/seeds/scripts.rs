@@ -3,7 +3,7 @@
 use super::wire;
 use crate::fuzz::{
     input::Field,
-    pair::{Op, Setup, end, shared},
+    pair::{ERASURE, Op, Setup, end, shared},
 };
 
 /// Nobody's parameters are edited and nothing is special.
@@ -125,6 +125,15 @@ fn setups() -> Vec<(&'static str, Setup)> {
         ("scheduler_1", policies(1 << 5)),
         ("scheduler_2", policies(2 << 5)),
         ("scheduler_3", policies(3 << 5)),
+        ("erasure", policies(ERASURE)),
+        (
+            "erasure_constant",
+            Setup {
+                policies: ERASURE,
+                shared: shared::TINY_LIMITS | shared::QLOG,
+                ..plain()
+            },
+        ),
     ]
 }
 

@@ -3,10 +3,11 @@
 use tautline_transport::{
     units::{Dir, PathId, Side, StreamId},
     wire::{
-        AckToWrite, Close, ConnectionId, EcnCounts, Frame, LongHeader, LongType, NewConnectionId,
-        PreferredAddress, ResetStream, ResetToken, Stream, TimestampsToWrite, TransportParameters,
-        Version, VersionInformation, Writer, encode_short, patch_length, write_ack,
-        write_retry_without_tag, write_version_negotiation,
+        AckToWrite, Close, ConnectionId, EcnCounts, FecDecoder, FecScheme, Frame, LongHeader,
+        LongType, NewConnectionId, PreferredAddress, Repair, ResetStream, ResetToken, SourceSymbol,
+        Stream, TimestampsToWrite, TransportParameters, Version, VersionInformation, Writer,
+        encode_short, patch_length, write_ack, write_retry_without_tag, write_symbol_ack,
+        write_version_negotiation,
     },
 };
 
@@ -32,7 +33,7 @@ pub(super) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         cid: cid(&[1, 2, 3, 4, 5, 6, 7, 8]),
         token: ResetToken([9; 16]),
     };
-    let groups: [(&'static str, &[Frame<'_>]); 8] = [
+    let groups: [(&'static str, &[Frame<'_>]); 9] = [
         (
             "padding_ping",
             &[
@@ -175,6 +176,24 @@ pub(super) fn frames() -> Vec<(&'static str, Vec<u8>)> {
                 Frame::Datagram { data: b"datagram" },
             ],
         ),
+        (
+            "erasure",
+            &[
+                Frame::Repair(Repair {
+                    first: 300,
+                    count: 20,
+                    key: 7,
+                    symbol: b"repair",
+                }),
+                Frame::FecWindow {
+                    epoch: 1,
+                    symbols: 128,
+                    bytes: 192_256,
+                },
+                Frame::SourceSymbol(SourceSymbol::new(300, 2)),
+                Frame::MaxData(1 << 20),
+            ],
+        ),
     ];
     let mut seeds: Vec<_> = groups
         .into_iter()
@@ -195,6 +214,12 @@ pub(super) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     seeds.push((
         "path_ack_timestamps",
         written(512, |w| ack(w, Some(path), ecn(), true)),
+    ));
+    seeds.push((
+        "symbol_ack",
+        written(64, |w| {
+            write_symbol_ack(w, [90..=100, 80..=81].into_iter());
+        }),
     ));
     // No Length: the data takes the rest of the packet.
     seeds.push((
@@ -327,6 +352,16 @@ pub(super) fn transport_parameters() -> Vec<(&'static str, Vec<u8>)> {
         reset_stream_at: true,
         max_datagram_frame_size: 65_535,
         initial_max_path_id: Some(4),
+        fec_decoder: Some(FecDecoder {
+            window_symbols: 256,
+            window_bytes: 384_512,
+            max_symbol_bytes: 1500,
+            schemes: vec![FecScheme {
+                id: 10,
+                parameter: 15,
+            }],
+        }),
+        fec_encoder: vec![10, 2],
         grease_quic_bit: true,
         min_ack_delay_us: Some(1000),
         max_receive_timestamps_per_ack: 64,
