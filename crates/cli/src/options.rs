@@ -29,8 +29,9 @@ pub(crate) struct TransportOptions {
           value_parser = PossibleValuesParser::new(congestion::registry::names()))]
     pub(crate) cc: String,
     /// Forward erasure correction: protect what this end sends with this redundancy scheduler, and
-    /// decode what the other end protects. Both ends must be asked: none, or constant:N,K[,C] for
-    /// N - K repair symbols after every K packets (over the latest C)
+    /// decode what the other end protects; both ends must be asked. none, constant:N,K[,C] (N - K
+    /// repair symbols after every K packets, over the latest C), quirl-object, or
+    /// quirl-burst:BYTES,MILLISECONDS (at the end of bursts)
     #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
     pub(crate) fec: Option<SharedRedundancyFactory>,
     /// Write a qlog trace of each connection into this directory (made if missing)
