@@ -40,6 +40,8 @@ pub enum FrameTrace {
     PathResponse([u8; 8]),
     /// ACK_FREQUENCY.
     AckFrequency { threshold: u64, max_delay_us: u64 },
+    /// REPAIR: how many source symbols it covers.
+    Repair { count: u64 },
     /// CONNECTION_CLOSE.
     Close { code: u64, application: bool },
     /// A run of PADDING.
@@ -75,6 +77,9 @@ impl FrameTrace {
             } => Self::AckFrequency {
                 threshold: *threshold,
                 max_delay_us: *max_ack_delay_us,
+            },
+            Frame::Repair(repair) => Self::Repair {
+                count: repair.count,
             },
             Frame::ConnectionClose(close) => Self::Close {
                 code: close.code,

@@ -20,7 +20,6 @@ use crate::{
 };
 
 const SOURCE_SYMBOL: std::ops::RangeInclusive<u64> = 0x2fe4..=0x2fe7;
-const REPAIR: u64 = 0x2fe8;
 const SYMBOL_ACK: u64 = 0x2fe9;
 
 fn with_fec(config: &mut TransportConfig) {
@@ -229,7 +228,7 @@ fn frames_stand_where_they_should() {
             }
             if types
                 .iter()
-                .any(|frame| **frame == FrameTrace::Other(REPAIR))
+                .any(|frame| matches!(frame, FrameTrace::Repair { .. }))
             {
                 assert_eq!(types.len(), 1, "{types:?}");
                 repairs += 1;
@@ -375,6 +374,30 @@ fn datagrams_are_protected_on_request() {
         plain < 190 && protected > plain && sources >= 190,
         "{plain} {protected} {sources}"
     );
+}
+
+/// A receiver that grants less is given less, also when its frame was lost.
+#[test]
+fn a_smaller_window_is_granted_and_kept() {
+    let mut link = calm();
+    link.forward.loss = LossModel::uniform(0.3);
+    let mut net = pair("constant:3,2,20", link);
+    for window in [5, 0, 1_000, 7] {
+        net.on_client(|client, _| client.set_fec_window(window));
+        net.run_for(3 * SECOND);
+    }
+    let before = server_stats(&net);
+    push(&mut net, 60_000, 20 * SECOND);
+    assert!(server_stats(&net).repairs_sent > before.repairs_sent + 20);
+    net.server_trace.with(0, |server| {
+        let last = server.sent.iter().rev().find_map(|packet| {
+            packet.frames.iter().find_map(|frame| match frame {
+                FrameTrace::Repair { count } => Some(*count),
+                _ => None,
+            })
+        });
+        assert_eq!(last, Some(7));
+    });
 }
 
 // ---- Peers made by hand ----

@@ -196,6 +196,7 @@ impl LossHandler for FrameFates<'_> {
             Token::Crypto { offset, len } => self.crypto.get(kind).on_lost(offset, len),
             Token::HandshakeDone
             | Token::NewToken { .. }
+            | Token::FecWindow { .. }
             | Token::AckFrequency { .. }
             | Token::NewConnectionId { .. }
             | Token::RetireConnectionId { .. } => self.deferred.push(token),
@@ -292,6 +293,11 @@ impl Connection {
                 Token::RetireConnectionId { path, sequence } => {
                     if let Some(path) = self.paths.get_mut(path) {
                         path.remote_cids.resend_retirement(sequence);
+                    }
+                }
+                Token::FecWindow { epoch } => {
+                    if let Some(receiver) = &mut self.fec.receiver {
+                        receiver.on_window_lost(epoch);
                     }
                 }
                 // A newer request replaces a lost one; the newest is sent again at its review.

@@ -13,7 +13,6 @@ use super::{
     rx::{Received, packet_type_of},
 };
 use crate::{
-    endpoint::Transmit,
     error::TransportError,
     fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, negotiate},
     observe,
@@ -40,6 +39,12 @@ impl Fec {
     pub(crate) fn ack_due(&self) -> bool {
         let receiver = self.receiver.as_ref();
         receiver.is_some_and(|receiver| receiver.ack_due())
+    }
+
+    /// Whether a FEC_WINDOW waits to leave.
+    pub(crate) fn owes_window(&self) -> bool {
+        let receiver = self.receiver.as_ref();
+        receiver.is_some_and(|receiver| receiver.owes_window())
     }
 
     /// Whether repair symbols wait to leave.
@@ -90,6 +95,15 @@ impl Connection {
     /// Whether packets of the peer may be protected.
     pub fn is_fec_receiver(&self) -> bool {
         self.fec.receiver.is_some()
+    }
+
+    /// Tells the peer to cover no more than the latest `symbols` packets by a repair symbol, at least
+    /// 1 and at most what the handshake offered: for who has to save memory or work for a while.
+    /// Without effect where erasure correction was not negotiated.
+    pub fn set_fec_window(&mut self, symbols: u16) {
+        if let Some(receiver) = &mut self.fec.receiver {
+            receiver.set_window(symbols);
+        }
     }
 
     /// How packets get lost on a path, as far as erasure correction follows it.
@@ -283,21 +297,21 @@ impl Connection {
 
     // ---- Packets sent ----
 
-    /// A packet with a repair symbol, alone in its datagram. The caller asked congestion control.
-    pub(crate) fn transmit_repair(
+    /// A packet with a repair symbol, alone in its datagram, of at most `limit` bytes. Returns how
+    /// many it has. The caller asked congestion control.
+    pub(crate) fn build_repair(
         &mut self,
         now: Instant,
         id: PathId,
         buf: &mut [u8],
+        limit: usize,
         ecn: Ecn,
-    ) -> Option<Transmit> {
+    ) -> Option<usize> {
         let sender = self.fec.sender.as_mut()?;
         let path = self.paths.get_mut(id)?;
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
-        let size = usize::from(path.mtu.datagram_size())
-            .min(budget)
-            .min(buf.len());
-        let four_tuple = path.network.four_tuple();
+        let mtu = usize::from(path.mtu.datagram_size());
+        let size = mtu.min(budget).min(buf.len());
         let dcid = path.remote_cids.active().cid;
         let keys = self.keys.one_rtt.as_mut()?;
         let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
@@ -313,7 +327,10 @@ impl Connection {
             &mut self.observer,
             now,
         );
-        let plan = sender.next_repair(writer.remaining());
+        // Of the length that a whole datagram allows, or none now.
+        let payload = writer.remaining();
+        writer.limit(payload.saturating_sub(size.saturating_sub(limit)));
+        let plan = sender.next_repair(payload);
         let written = plan.is_some_and(|plan| {
             let count = sender.repairs_sent();
             writer.push_repair(plan.fields(), plan.symbol_len(), count, |out| {
@@ -352,12 +369,7 @@ impl Connection {
             return None;
         }
         self.restart_idle_on_send(now);
-        Some(Transmit {
-            four_tuple,
-            ecn,
-            len,
-            segment_size: None,
-        })
+        Some(len)
     }
 }
 

@@ -219,7 +219,7 @@ impl Connection {
             return Some(probe);
         }
         if self.fec.has_repairs()
-            && let Some(repair) = self.transmit_repair_if_allowed(now, id, buf, ecn)
+            && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
             return Some(repair);
         }
@@ -273,7 +273,7 @@ impl Connection {
                 return None;
             }
             self.ask_for_redundancy(now, Occasion::BurstEnd);
-            return self.transmit_repair_if_allowed(now, id, buf, ecn);
+            return self.transmit_repairs(now, id, buf, ecn, max_segments);
         }
         let segment_size = (len > segment).then_some(segment);
         Some(Transmit {
@@ -284,21 +284,48 @@ impl Connection {
         })
     }
 
-    /// A repair symbol, where congestion control and pacer let data go.
-    fn transmit_repair_if_allowed(
+    /// Repair symbols, as many of equal length as congestion control, pacer and one batch take.
+    fn transmit_repairs(
         &mut self,
         now: Instant,
         id: PathId,
         buf: &mut [u8],
         ecn: Ecn,
+        max_segments: usize,
     ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
-        let mtu = usize::from(path.mtu.datagram_size());
         // Probes have a right to pass the window; repair symbols have not.
-        if path.pending.probes > 0 || self.permit(now, id, mtu, false) != Permit::Full {
+        if path.pending.probes > 0 {
             return None;
         }
-        self.transmit_repair(now, id, buf, ecn)
+        let four_tuple = path.network.four_tuple();
+        let mtu = usize::from(path.mtu.datagram_size());
+        let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
+        let batch = quantum.max(mtu).min(MAX_BATCH_BYTES);
+        let (mut len, mut segment) = (0, 0);
+        for _ in 0..max_segments {
+            if len + segment > batch || self.permit(now, id, mtu, len > 0) != Permit::Full {
+                break;
+            }
+            let limit = if len == 0 { mtu } else { segment };
+            let room = buf.get_mut(len..).unwrap_or_default();
+            let Some(written) = self.build_repair(now, id, room, limit, ecn) else {
+                break;
+            };
+            len += written;
+            if segment == 0 {
+                segment = written;
+            }
+            if written < segment || !self.fec.has_repairs() {
+                break;
+            }
+        }
+        (len > 0).then_some(Transmit {
+            four_tuple,
+            ecn,
+            len,
+            segment_size: (len > segment).then_some(segment),
+        })
     }
 
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
@@ -507,6 +534,7 @@ impl Connection {
             || path.local_cids.peek_unsent().is_some()
             || path.remote_cids.peek_retirement().is_some()
             || self.control.has_frames()
+            || self.fec.owes_window()
             || self.crypto.data.has_pending()
             || self.streams.has_control()
             || self.datagrams.has_frames())
@@ -637,6 +665,11 @@ impl Connection {
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
             }
             if full {
+                if level == Level::OneRtt
+                    && let Some(receiver) = &mut self.fec.receiver
+                {
+                    receiver.write_window(&mut writer);
+                }
                 let path = self.paths.get_mut(id)?;
                 let protector = protector.filter(|_| !open.validates_path);
                 let protects = protector.is_some();

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::TransportError,
     packet::PacketWriter,
-    wire::{Repair, SourceSymbol},
+    wire::{Frame, Repair, SourceSymbol},
 };
 
 /// Takes source and repair symbols, gives recovered ones, and writes SYMBOL_ACK.
@@ -18,6 +18,12 @@ use crate::{
 pub struct FecReceiver {
     recovering: Recovering,
     feedback: Feedback,
+    limits: Limits,
+    /// Source symbols that the newest FEC_WINDOW grants; none was needed so far, if `None`.
+    window: Option<u16>,
+    /// FEC_WINDOW frames written so far, and whether another is owed.
+    windows_sent: u64,
+    owes_window: bool,
     stats: FecStats,
 }
 
@@ -27,6 +33,10 @@ impl FecReceiver {
         Self {
             recovering: Recovering::new(limits, scheme),
             feedback: Feedback::default(),
+            limits,
+            window: None,
+            windows_sent: 0,
+            owes_window: false,
             stats: FecStats::default(),
         }
     }
@@ -89,6 +99,40 @@ impl FecReceiver {
         if self.feedback.has_news() && packet.push_symbol_ack(self.feedback.ranges()) {
             self.feedback.on_told();
         }
+    }
+
+    /// Tells the peer to cover no more than so many source symbols by a repair symbol: 1 to what was
+    /// announced in the handshake.
+    pub fn set_window(&mut self, symbols: u16) {
+        let symbols = symbols.clamp(1, self.limits.window_symbols());
+        self.owes_window |= self.window != Some(symbols);
+        self.window = Some(symbols);
+    }
+
+    /// Whether a FEC_WINDOW waits to be sent.
+    pub fn owes_window(&self) -> bool {
+        self.owes_window
+    }
+
+    /// Writes the FEC_WINDOW that is owed, if it fits.
+    pub fn write_window(&mut self, packet: &mut PacketWriter<'_>) {
+        let Some(symbols) = self.window.filter(|_| self.owes_window) else {
+            return;
+        };
+        let frame = Frame::FecWindow {
+            epoch: self.windows_sent,
+            symbols: u64::from(symbols),
+            bytes: u64::from(symbols) * self.limits.repair_bytes() as u64,
+        };
+        if packet.push(&frame) {
+            self.windows_sent += 1;
+            self.owes_window = false;
+        }
+    }
+
+    /// The FEC_WINDOW of this epoch was lost; it is sent again, as a new one, if it is the newest.
+    pub fn on_window_lost(&mut self, epoch: u64) {
+        self.owes_window |= epoch + 1 == self.windows_sent;
     }
 
     /// Counters; those of sending are 0.

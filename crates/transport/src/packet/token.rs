@@ -60,6 +60,10 @@ pub enum Token {
     Repair {
         number: u64,
     },
+    /// The FEC_WINDOW of this epoch.
+    FecWindow {
+        epoch: u64,
+    },
     /// An application datagram; `id` counts datagrams queued on the connection, from 0.
     Datagram {
         id: u64,

@@ -416,6 +416,7 @@ fn token_of(frame: &Frame<'_>) -> Option<Token> {
             sequence: *sequence,
         },
         Frame::HandshakeDone => Token::HandshakeDone,
+        Frame::FecWindow { epoch, .. } => Token::FecWindow { epoch: *epoch },
         Frame::AckFrequency { sequence, .. } => Token::AckFrequency {
             sequence: *sequence,
         },

@@ -20,8 +20,8 @@ use crate::{
     tls::Level,
     units::{Dir, Ecn, FourTuple, PathId, StreamId},
     wire::{
-        Close, ConnectionId, Frame, NewConnectionId, ResetStream, ResetToken, Stream,
-        TransportParameters, Version,
+        Close, ConnectionId, Frame, NewConnectionId, Repair, ResetStream, ResetToken, SourceSymbol,
+        Stream, TransportParameters, Version,
     },
 };
 
@@ -338,6 +338,27 @@ fn frames_bear_the_schemas_names() {
             "ack_frequency",
         ),
         (Frame::Datagram { data: &[1] }, "datagram"),
+        (
+            Frame::SourceSymbol(SourceSymbol::new(1, 1)),
+            "source_symbol",
+        ),
+        (
+            Frame::Repair(Repair {
+                first: 1,
+                count: 2,
+                key: 3,
+                symbol: &[4],
+            }),
+            "repair",
+        ),
+        (
+            Frame::FecWindow {
+                epoch: 1,
+                symbols: 2,
+                bytes: 3,
+            },
+            "fec_window",
+        ),
         (Frame::PathAbandon { path, code: 1 }, "path_abandon"),
         (
             Frame::PathStatus {
