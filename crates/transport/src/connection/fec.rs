@@ -11,8 +11,10 @@ use super::{
     datagram_builder::{DatagramBuilder, SealContext},
     fates::{FrameFates, Seen},
     rx::{Received, packet_type_of},
+    tx::{MAX_BATCH_BYTES, Permit},
 };
 use crate::{
+    endpoint::Transmit,
     error::TransportError,
     fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, negotiate},
     observe,
@@ -297,9 +299,53 @@ impl Connection {
 
     // ---- Packets sent ----
 
+    /// Repair symbols, as many of equal length as congestion control, pacer and one batch take.
+    pub(super) fn transmit_repairs(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let path = self.paths.get(id)?;
+        // Probes have a right to pass the window; repair symbols have not.
+        if path.pending.probes > 0 {
+            return None;
+        }
+        let four_tuple = path.network.four_tuple();
+        let mtu = usize::from(path.mtu.datagram_size());
+        let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
+        let batch = quantum.max(mtu).min(MAX_BATCH_BYTES);
+        let (mut len, mut segment) = (0, 0);
+        for _ in 0..max_segments {
+            if len + segment > batch || self.permit(now, id, mtu, len > 0) != Permit::Full {
+                break;
+            }
+            let limit = if len == 0 { mtu } else { segment };
+            let room = buf.get_mut(len..).unwrap_or_default();
+            let Some(written) = self.build_repair(now, id, room, limit, ecn) else {
+                break;
+            };
+            len += written;
+            if segment == 0 {
+                segment = written;
+            }
+            if written < segment || !self.fec.has_repairs() {
+                break;
+            }
+        }
+        (len > 0).then_some(Transmit {
+            four_tuple,
+            ecn,
+            len,
+            segment_size: (len > segment).then_some(segment),
+        })
+    }
+
     /// A packet with a repair symbol, alone in its datagram, of at most `limit` bytes. Returns how
     /// many it has. The caller asked congestion control.
-    pub(crate) fn build_repair(
+    fn build_repair(
         &mut self,
         now: Instant,
         id: PathId,

@@ -29,11 +29,11 @@ pub(crate) const MIN_INITIAL_DATAGRAM: usize = crate::path::FULL_DATAGRAM;
 /// A packet that cannot hold this much beyond its header is not started.
 pub(super) const MIN_PACKET_ROOM: usize = 64;
 /// Segmentation offload takes no more than this in one call.
-const MAX_BATCH_BYTES: usize = 65_000;
+pub(super) const MAX_BATCH_BYTES: usize = 65_000;
 
 /// What congestion, pacing and amplification allow on a path right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Permit {
+pub(super) enum Permit {
     /// Anything.
     Full,
     /// What proves a path, and packets that do not count as in flight.
@@ -284,52 +284,14 @@ impl Connection {
         })
     }
 
-    /// Repair symbols, as many of equal length as congestion control, pacer and one batch take.
-    fn transmit_repairs(
+    /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
+    pub(super) fn permit(
         &mut self,
         now: Instant,
         id: PathId,
-        buf: &mut [u8],
-        ecn: Ecn,
-        max_segments: usize,
-    ) -> Option<Transmit> {
-        let path = self.paths.get(id)?;
-        // Probes have a right to pass the window; repair symbols have not.
-        if path.pending.probes > 0 {
-            return None;
-        }
-        let four_tuple = path.network.four_tuple();
-        let mtu = usize::from(path.mtu.datagram_size());
-        let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
-        let batch = quantum.max(mtu).min(MAX_BATCH_BYTES);
-        let (mut len, mut segment) = (0, 0);
-        for _ in 0..max_segments {
-            if len + segment > batch || self.permit(now, id, mtu, len > 0) != Permit::Full {
-                break;
-            }
-            let limit = if len == 0 { mtu } else { segment };
-            let room = buf.get_mut(len..).unwrap_or_default();
-            let Some(written) = self.build_repair(now, id, room, limit, ecn) else {
-                break;
-            };
-            len += written;
-            if segment == 0 {
-                segment = written;
-            }
-            if written < segment || !self.fec.has_repairs() {
-                break;
-            }
-        }
-        (len > 0).then_some(Transmit {
-            four_tuple,
-            ecn,
-            len,
-            segment_size: (len > segment).then_some(segment),
-        })
-    }
-
-    /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
-    fn permit(&mut self, now: Instant, id: PathId, mtu: usize, batching: bool) -> Permit {
+        mtu: usize,
+        batching: bool,
+    ) -> Permit {
         let Some(path) = self.paths.get_mut(id) else {
             return Permit::Blocked;
         };

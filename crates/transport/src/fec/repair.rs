@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use tautline_codes::{CodingWindow, Scheme};
 
 /// Keys of rateless codes stay below this, so that they take two bytes.
-const KEYS: u32 = 1 << 14;
+pub(super) const KEYS: u32 = 1 << 14;
 /// Repair symbols whose fate is remembered. 40 bytes each.
 const REMEMBERED: usize = 512;
 
@@ -79,6 +79,12 @@ impl RepairLog {
             Scheme::ReedSolomon(_) => Some(index).filter(|key| *key + len < 256),
             _ => None,
         }
+    }
+
+    /// A key that those of the next few repair symbols are no longer than. Where so many more leave
+    /// that it is, windows begin behind the longest symbols for once.
+    pub(super) fn key_soon(&self) -> u64 {
+        u64::from(self.next_key % KEYS) + 32
     }
 
     /// A repair symbol left; they are numbered from 0.

@@ -9,7 +9,7 @@ use super::{
     FecConfig,
     loss_monitor::{LossEstimate, LossMonitor},
     redundancy::{Occasion, RedundancyScheduler, RedundancyView},
-    repair::RepairLog,
+    repair::{KEYS, RepairLog},
     source::{SourceWindow, SymbolFate},
     stats::FecStats,
 };
@@ -171,12 +171,15 @@ impl FecSender {
     }
 
     /// Bytes that a symbol may have, so that a repair symbol over it fits a packet with `payload`
-    /// bytes for frames.
+    /// bytes for frames; now and for long, so that what fits once fits later.
     pub fn symbol_room(&self, payload: usize) -> usize {
-        // As for larger IDs than those at first, so that what fits once fits later.
-        let next = self.source.next_id().max(1 << 20);
-        let longest = u64::from(Limits::MAX_WINDOW);
-        let around = Repair::header_len(next, longest, longest, payload) + FRAMING;
+        self.room_around(self.source.next_id().max(1 << 20), u64::from(KEYS), payload)
+    }
+
+    /// The same, for a repair symbol whose window begins at `first` or before.
+    fn room_around(&self, first: u64, key: u64, payload: usize) -> usize {
+        let longest = u64::from(self.source.encoder.limits().window_symbols());
+        let around = Repair::header_len(first, longest, key, payload) + FRAMING;
         self.max_symbol.min(payload.saturating_sub(around))
     }
 
@@ -184,7 +187,8 @@ impl FecSender {
     /// before it included.
     pub fn packet_room(&self, payload: usize) -> usize {
         let header = SourceSymbol::encoded_len(usize::from(self.next_header().bytes));
-        self.symbol_room(payload) + header
+        let key = self.repairs.key_soon();
+        self.room_around(self.source.next_id(), key, payload) + header
     }
 
     /// A packet leaves whose frames behind [`Self::next_header`] are `symbol`. Returns the symbol's

@@ -51,16 +51,17 @@ impl Quirl {
     }
 
     fn repairs(view: &RedundancyView) -> Repairs {
-        let most = SHARE * view.in_flight as f64;
+        // The bound is rounded down: less than four packets are not worth another one.
+        let most = (SHARE * view.in_flight as f64).floor();
         let loss = view.loss;
         let wanted = if loss.burst_mean > 0.0 {
-            loss.burst_mean + 2.0 * loss.burst_deviation
+            (loss.burst_mean + 2.0 * loss.burst_deviation).ceil()
         } else {
             most
         };
         Repairs {
-            // Rounded up; casts of floats saturate.
-            count: wanted.min(most).ceil() as u16,
+            // Casts of floats saturate.
+            count: wanted.min(most) as u16,
             window: view.span,
         }
     }
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn the_end_of_an_object_is_covered_by_its_share() {
         let mut object = Quirl::object();
-        for (in_flight, count) in [(0, 0), (1, 1), (10, 3), (40, 12)] {
+        for (in_flight, count) in [(0, 0), (3, 0), (4, 1), (10, 3), (40, 12)] {
             let view = view(in_flight, Instant::ZERO);
             assert_eq!(object.ask(Occasion::SlotFree, &view), Repairs::NONE);
             assert_eq!(object.ask(Occasion::Feedback, &view), Repairs::NONE);
