@@ -335,3 +335,51 @@ fn perf_measures_and_writes_json() {
     let latency = &report["requests"]["latency_microseconds"];
     assert!(latency["p99"].as_u64() >= latency["p50"].as_u64());
 }
+
+/// Between two processes, over real sockets: files are whole, and both ends tell.
+#[test]
+fn erasure_correction_at_both_ends_and_at_one() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let content = noise(3_000_000, 5);
+    put(www.path(), "f", &content);
+    let server = Server::serve(www.path(), &["--fec", "constant:6,5"]);
+    for (index, more) in [&["--fec", "none"][..], &["--fec", "quirl-object"], &[]]
+        .iter()
+        .enumerate()
+    {
+        let dir = got.path().join(index.to_string());
+        succeed(server.get(&dir).args(*more).arg(server.url("/f")));
+        assert!(read(&dir, "f") == content);
+    }
+    let listen = ["perf", "server", "--listen", "127.0.0.1:0"];
+    let perf = Server::start(&[&listen[..], &["--fec", "constant:6,5"]].concat());
+    let measure = |fec: &str| {
+        let target = format!("localhost:{}", perf.port);
+        let mut command = tautline();
+        command.args([
+            "perf",
+            "client",
+            "--pin",
+            &perf.fingerprint,
+            &target,
+            "--json",
+        ]);
+        command.args(["--download=2M", "--upload=0", "--requests=0"]);
+        if !fec.is_empty() {
+            command.args(["--fec", fec]);
+        }
+        let output = succeed(&mut command);
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let report = measure("none");
+    let repairs = report["erasure_correction"]["repair_received"].as_u64();
+    assert!(repairs.unwrap() > 100, "{report}");
+    assert!(measure("")["erasure_correction"].is_null());
+    // A name that will not do is said before anything is tried.
+    let mut wrong = tautline();
+    wrong.args(["get", "--fec", "constant:5,20", "https://localhost/f"]);
+    let output = wrong.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("give it as constant:N,K"), "{said}");
+}
