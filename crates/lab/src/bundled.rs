@@ -24,6 +24,7 @@ pub const PLANS: &[Bundled] = plans![
     "satcom-a2",
     "satcom-a3",
     "satcom-a4",
+    "satcom-many",
     "satcom-share",
     "satcom-c1",
     "satcom-presets",
