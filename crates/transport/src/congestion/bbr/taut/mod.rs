@@ -27,13 +27,13 @@ use super::{
 /// Pacing in Startup under `wide-start`. 4 ln 2 doubles the rate every round trip; a little more
 /// keeps that pace while round trips grow.
 const WIDE_START_PACING: f64 = 3.4;
-/// The window's gain in Startup beside others. The model counts with the smallest RTT, so it is to
-/// cover a queue of one such RTT on top of the doubling.
-const WIDE_START_WINDOW: f64 = 4.0;
-/// The window's gain for what may be a mouse, as in `bbr1`...
-const MOUSE_WINDOW: f64 = 2.885;
-/// ...which it may be until so many bytes were delivered.
+/// So many bytes delivered are no mouse any more.
 const MOUSE_BYTES: u64 = 1_000_000;
+/// The window's gain in Startup for what may be a mouse, as in `bbr1`...
+const MOUSE_WINDOW: f64 = 2.885;
+/// ...and beside others. The model counts with the smallest RTT, so this is to cover a queue of one
+/// such RTT on top of the doubling.
+const CROWDED_MOUSE_WINDOW: f64 = 4.0;
 
 /// The deviations of `bbr3-taut` from `bbr3`, each by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,8 @@ pub struct TautRules {
     pub pace_for_loss: bool,
     /// While sharing, the window grows slowly where the queue is all but full.
     pub gentle_top: bool,
-    /// Startup keeps doubling where somebody else's queue makes round trips longer.
+    /// Startup's window does not hold a mouse back, least where somebody else's queue makes round
+    /// trips longer.
     pub wide_start: bool,
 }
 
@@ -227,15 +228,16 @@ impl Bbr {
         }
     }
 
-    /// The window's gain; in Startup more, for a mouse, and where there was a queue before us.
+    /// The window's gain; in Startup more for what may be a mouse, and most where there was a queue
+    /// before us.
     pub(super) fn cwnd_gain(&self) -> f64 {
-        let wide = self.params.rules.wide_start && self.state == State::Startup;
-        if wide && self.queue.was_before_us() {
-            WIDE_START_WINDOW
-        } else if wide && self.delivered < MOUSE_BYTES {
-            MOUSE_WINDOW
-        } else {
+        let may_be_mouse = self.state == State::Startup && self.delivered < MOUSE_BYTES;
+        if !(self.params.rules.wide_start && may_be_mouse) {
             self.state.cwnd_gain(&self.params)
+        } else if self.queue.was_before_us() {
+            CROWDED_MOUSE_WINDOW
+        } else {
+            MOUSE_WINDOW
         }
     }
 
