@@ -34,6 +34,7 @@ pub const PLANS: &[Bundled] = plans![
     "links",
     "rquic-networks",
     "quirl-200",
+    "fec-quirl",
     "pages",
     "starlink",
     "video",
