@@ -246,6 +246,41 @@ fn frames_stand_where_they_should() {
     assert!(client_stats(&net).recovered > 5 && told > 5);
 }
 
+/// `quirl-object` leaves all but the end of an object as it is without erasure correction.
+#[test]
+fn what_is_not_of_the_last_flight_is_plain() {
+    let stream_frames = |scheduler| {
+        let mut net = pair(scheduler, wire(20, 40));
+        push(&mut net, 250_000, 10 * SECOND);
+        assert!(net.server_connection().fec_stats().repairs_sent > 0 || scheduler == "none");
+        net.server_trace.with(0, |server| {
+            let packets = server.sent.iter().filter_map(|packet| {
+                let header = |frame: &FrameTrace| {
+                    matches!(frame, FrameTrace::Other(ty) if SOURCE_SYMBOL.contains(ty))
+                };
+                let stream = packet.frames.iter().find_map(|frame| match frame {
+                    FrameTrace::Stream { offset, len, .. } => Some((*offset, *len)),
+                    _ => None,
+                });
+                Some((stream?, packet.frames.iter().any(header)))
+            });
+            packets.collect::<Vec<_>>()
+        })
+    };
+    let (plain, object) = (stream_frames("none"), stream_frames("quirl-object"));
+    let first = object.iter().position(|(_, protected)| *protected).unwrap();
+    assert!(first > 40, "{first} of {} packets", object.len());
+    // ACKs from the client come at other times, since its handshake is longer: one packet may have
+    // room for a few bytes less than its pair. Protection would add up over all of them.
+    for (((plain, _), _), ((object, _), _)) in plain.iter().zip(&object).take(first) {
+        assert!(
+            plain.abs_diff(*object) <= 16,
+            "offsets {plain} and {object}"
+        );
+    }
+    assert!(object[first..].iter().all(|(_, protected)| *protected));
+}
+
 /// Nobody who has not agreed sees anything of it but transport parameters.
 #[test]
 fn a_peer_without_the_extension_sees_plain_quic() {

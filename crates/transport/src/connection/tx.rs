@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
-    fec::Occasion,
+    fec::{Occasion, Outlook},
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath, PathSet},
@@ -567,11 +567,17 @@ impl Connection {
         let full = permit.is_full(level);
         // Padding would become part of a symbol, and its datagram may need some.
         let may_protect = full && level == Level::OneRtt && builder_is_empty;
-        let protector = self
-            .fec
-            .sender
-            .as_deref_mut()
-            .filter(|sender| may_protect && sender.protects(now));
+        let streams = &self.streams;
+        let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
+        let protector = sender.and_then(|sender| {
+            let congestion_window = path.recovery.window();
+            let outlook = Outlook {
+                waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
+                congestion_window,
+                slow_start: path.recovery.is_slow_start(),
+            };
+            sender.protects(now, outlook).then_some(sender)
+        });
         // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
         // less.
         let beyond = usize::from(path.mtu.datagram_size()).saturating_sub(datagram_size);

@@ -29,7 +29,7 @@ mod tests;
 pub use config::FecConfig;
 pub use loss_monitor::{LossEstimate, LossMonitor};
 pub use receiver::FecReceiver;
-pub use redundancy::{Occasion, RedundancyScheduler, RedundancyView, Repairs};
+pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
 pub use scheme::{negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss};
 pub use sender::{FecSender, RepairPlan};

@@ -8,7 +8,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 use super::{
     FecConfig,
     loss_monitor::{LossEstimate, LossMonitor},
-    redundancy::{Occasion, RedundancyScheduler, RedundancyView},
+    redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView},
     repair::{KEYS, RepairLog},
     source::{SourceWindow, SymbolFate},
     stats::FecStats,
@@ -102,6 +102,7 @@ pub struct FecSender {
     waiting: VecDeque<Waiting>,
     monitors: SmallVec<[(PathId, LossMonitor); 1]>,
     smoothed_rtt: Duration,
+    outlook: Outlook,
     stats: FecStats,
 }
 
@@ -132,6 +133,7 @@ impl FecSender {
             waiting: VecDeque::new(),
             monitors: SmallVec::new(),
             smoothed_rtt: Duration::ZERO,
+            outlook: Outlook::default(),
             stats: FecStats::default(),
         })
     }
@@ -155,7 +157,8 @@ impl FecSender {
     // ---- Source symbols ----
 
     /// Whether a packet that leaves now is protected.
-    pub fn protects(&self, now: Instant) -> bool {
+    pub fn protects(&mut self, now: Instant, outlook: Outlook) -> bool {
+        self.outlook = outlook;
         self.scheduler.protects(&self.view(now))
     }
 
@@ -230,9 +233,21 @@ impl FecSender {
             in_flight: self.source.in_flight(),
             burst_bytes: self.burst_bytes,
             queued: self.queued,
+            waiting_bytes: self.outlook.waiting_bytes,
+            window_bytes: self.window_bytes(),
+            congestion_window: self.outlook.congestion_window,
+            slow_start: self.outlook.slow_start,
             smoothed_rtt: self.smoothed_rtt,
             loss: first.map_or_else(LossEstimate::default, |(_, monitor)| monitor.estimate()),
         }
+    }
+
+    /// Bytes that a coding window of the longest symbols may have.
+    fn window_bytes(&self) -> u64 {
+        let limits = self.source.encoder.limits();
+        let symbols = self.peer_symbols.min(limits.window_symbols().into());
+        let bytes = symbols.saturating_mul(self.max_symbol as u64);
+        bytes.min(self.peer_bytes)
     }
 
     /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
@@ -240,6 +255,9 @@ impl FecSender {
     pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
         if occasion == Occasion::BurstEnd && !std::mem::take(&mut self.in_burst) {
             return None;
+        }
+        if occasion == Occasion::BurstEnd {
+            self.outlook.waiting_bytes = 0;
         }
         let view = self.view(now);
         let wanted = self.scheduler.ask(occasion, &view);

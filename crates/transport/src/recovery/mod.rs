@@ -188,6 +188,11 @@ impl Recovery {
             .clamp(floor, self.max_window.max(floor))
     }
 
+    /// Whether the window was below its slow start threshold when acknowledgements last changed it.
+    pub fn is_slow_start(&self) -> bool {
+        self.slow_start
+    }
+
     /// The congestion controller, to look at.
     pub fn congestion(&self) -> &dyn CongestionController {
         self.controller.as_ref()

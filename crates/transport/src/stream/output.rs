@@ -16,6 +16,9 @@ use crate::{
 
 /// A shorter piece of a longer run is not worth a frame's header; it waits for the next packet.
 const SHORTEST_PIECE_BYTES: usize = 32;
+/// Once there were more streams than these, none is asked what waits in it: that is work for
+/// every packet.
+const MOST_ASKED: usize = 256;
 
 impl StreamSet {
     /// Whether flow-control, reset or stop frames wait.
@@ -86,6 +89,30 @@ impl StreamSet {
     /// Whether some stream has data that may be sent.
     pub fn has_data(&self) -> bool {
         self.ready > 0
+    }
+
+    /// Bytes that wait in the streams that may send, as far as flow control lets them go: at least
+    /// `enough` is as good as any more. What cannot be told with little work is taken for none.
+    pub fn waiting_bytes(&self, enough: u64) -> u64 {
+        if self.table.slots_len() > MOST_ASKED {
+            return 0;
+        }
+        let credit = self.credit.available();
+        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
+        for stream in self.table.iter() {
+            if left == 0 || lost.saturating_add(new.min(credit)) >= enough {
+                break;
+            }
+            if stream.ready
+                && let Some(send) = &stream.send
+            {
+                left -= 1;
+                let (of_lost, of_new) = send.waiting_bytes();
+                lost = lost.saturating_add(of_lost);
+                new = new.saturating_add(of_new);
+            }
+        }
+        lost.saturating_add(new.min(credit))
     }
 
     /// Writes STREAM frames until the packet is full or nothing may be sent.

@@ -229,6 +229,16 @@ impl SendHalf {
         }
     }
 
+    /// Bytes that wait and that the stream's limit lets go: the lowest lost range, and new ones.
+    pub(super) fn waiting_bytes(&self) -> (u64, u64) {
+        let lost = self
+            .buffer
+            .first_lost()
+            .map_or(0, |lost| lost.end - lost.start);
+        let end = self.buffer.end().min(self.credit.max);
+        (lost, end.saturating_sub(self.buffer.unsent()))
+    }
+
     /// The next bytes to send: lost ones first, then new ones within the stream's limit.
     #[inline]
     pub(super) fn next_segment(&self) -> Option<Segment> {

@@ -70,6 +70,11 @@ impl Table {
         self.index.len()
     }
 
+    /// Places of streams, taken and free.
+    pub(super) fn slots_len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(super) fn get(&self, id: StreamId) -> Option<&Stream> {
         self.slots.get(self.find(id)? as usize)?.as_deref()
     }

@@ -81,6 +81,10 @@ mod tests {
             in_flight: 0,
             burst_bytes: 0,
             queued: 0,
+            waiting_bytes: 0,
+            window_bytes: 300_000,
+            congestion_window: 30_000,
+            slow_start: false,
             smoothed_rtt: std::time::Duration::from_millis(100),
             loss: LossEstimate::default(),
         }

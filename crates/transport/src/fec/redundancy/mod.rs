@@ -57,10 +57,32 @@ pub struct RedundancyView {
     pub burst_bytes: u64,
     /// Repair symbols decided on that have not left.
     pub queued: u16,
+    /// Bytes of streams that wait to be sent, and that flow control lets go: 0 at the end of a burst,
+    /// else those when the latest packet was begun. No more than four times `congestion_window`
+    /// are counted; 0 also where there are too many streams to ask.
+    pub waiting_bytes: u64,
+    /// Bytes that a coding window may have, by the encoder and the peer's decoder.
+    pub window_bytes: u64,
+    /// Congestion window of the path in use. Bytes.
+    pub congestion_window: u64,
+    /// Whether that window grows with every acknowledgement: then what is in flight at the end may be
+    /// twice what it is now.
+    pub slow_start: bool,
     /// Smoothed round-trip time of the path in use.
     pub smoothed_rtt: std::time::Duration,
     /// The path's losses, as far as known.
     pub loss: LossEstimate,
+}
+
+/// What a packet that is begun is told of those behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// As [`RedundancyView::waiting_bytes`].
+    pub waiting_bytes: u64,
+    /// As [`RedundancyView::congestion_window`].
+    pub congestion_window: u64,
+    /// As [`RedundancyView::slow_start`].
+    pub slow_start: bool,
 }
 
 /// Repair symbols to send.

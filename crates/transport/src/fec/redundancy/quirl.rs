@@ -50,6 +50,15 @@ impl Quirl {
         }
     }
 
+    /// Whether a packet that leaves now will be in flight when the last of what waits has left. One
+    /// that will not shows its loss by those behind it, and is retransmitted no later than the last
+    /// of them arrive.
+    fn is_of_last_flight(view: &RedundancyView) -> bool {
+        let growth = if view.slow_start { 2 } else { 1 };
+        let flight = view.congestion_window.saturating_mul(growth);
+        view.waiting_bytes <= flight.min(view.window_bytes)
+    }
+
     fn repairs(view: &RedundancyView) -> Repairs {
         // The bound is rounded down: less than four packets are not worth another one.
         let most = (SHARE * view.in_flight as f64).floor();
@@ -70,6 +79,12 @@ impl Quirl {
 impl RedundancyScheduler for Quirl {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// All bursts that share repair symbols, or are counted, are protected whole.
+    fn protects(&self, view: &RedundancyView) -> bool {
+        let any = self.jitter.is_zero() && self.burst_bytes == u64::from(ANY_BURST);
+        !any || Self::is_of_last_flight(view)
     }
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
@@ -117,6 +132,10 @@ mod tests {
             in_flight,
             burst_bytes: 5_000,
             queued: 0,
+            waiting_bytes: 0,
+            window_bytes: 300_000,
+            congestion_window: 30_000,
+            slow_start: false,
             smoothed_rtt: Duration::from_millis(100),
             loss: LossEstimate::default(),
         }
@@ -132,6 +151,30 @@ mod tests {
             let repairs = object.ask(Occasion::BurstEnd, &view);
             assert_eq!(repairs, Repairs { count, window: 40 });
             assert_eq!(object.timer(), None);
+        }
+    }
+
+    #[test]
+    fn only_the_last_flight_of_an_object_is_protected() {
+        let waits = |waiting_bytes, slow_start, window_bytes| RedundancyView {
+            waiting_bytes,
+            slow_start,
+            window_bytes,
+            ..view(10, Instant::ZERO)
+        };
+        for (bytes, slow_start, window, protected) in [
+            (0, false, 300_000, true),
+            (30_000, false, 300_000, true),
+            (30_001, false, 300_000, false),
+            (60_000, true, 300_000, true),
+            (60_001, true, 300_000, false),
+            (20_001, true, 20_000, false),
+        ] {
+            let view = waits(bytes, slow_start, window);
+            assert_eq!(Quirl::object().protects(&view), protected, "{view:?}");
+            assert!(Quirl::burst(1, Duration::ZERO).protects(&view));
+            let later = Quirl::burst(0, Duration::from_millis(1));
+            assert!(later.protects(&view));
         }
     }
 
