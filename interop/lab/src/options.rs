@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn what_a_peer_lacks_is_refused_by_name() {
         type Change = fn(&mut StackOptions);
-        let cases: [(&str, Change); 9] = [
+        let cases: [(&str, Change); 10] = [
             ("congestion", |o| o.congestion = Some("bbr3-taut".into())),
             ("ack", |o| o.ack = Some("asymmetric".into())),
             ("streams", |o| o.streams = Some("priority".into())),
