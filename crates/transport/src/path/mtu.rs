@@ -20,7 +20,7 @@ pub(crate) const BASE: u16 = 1200;
 const MAX_PROBES: u8 = 3;
 /// A probe lost by itself weighs this much against its size, one lost among others a unit: a full
 /// queue says nothing about sizes, yet a path that always loses something must not be probed for
-/// ever. RFC 8899 s4.4.
+/// ever.
 const LONELY: u8 = 4;
 /// What ends the search for a size.
 const TOO_LARGE: u8 = MAX_PROBES * LONELY;
