@@ -186,19 +186,75 @@ fn a_recovered_loss_stays_a_congestion_signal() {
     assert_eq!(retransmitted(net.server_connection()), 0);
 }
 
-/// Losses beyond what the repair symbols can make good are sent again, at once.
+/// Of losses beyond what the repair symbols can make good, only as many as there are too many cost
+/// anything.
 #[test]
-fn too_many_losses_are_sent_again() {
-    let mut net = pair("constant:10,8", calm());
+fn too_many_losses_are_made_up_for() {
+    let net = pair("constant:10,8", calm());
+    let first = offered(&net);
+    drop(net);
+    for losses in 3..=7 {
+        let mut link = calm();
+        link.backward.drop_packets.push(first + 1..=first + losses);
+        let mut net = pair("constant:10,8", link);
+        let before = server_stats(&net).repairs_sent;
+        push(&mut net, 30_000, SECOND);
+        let stats = server_stats(&net);
+        let retransmitted = retransmitted(net.server_connection());
+        let repairs = stats.repairs_sent - before;
+        assert_eq!(
+            (retransmitted, repairs, stats.reported_recovered),
+            (0, 7 + losses - 2, losses),
+            "{stats:?}{}",
+            net.last_packets()
+        );
+    }
+}
+
+/// What the repair symbols that are counted on cannot rebuild, being lost themselves, is sent again.
+#[test]
+fn what_waits_in_vain_is_sent_again() {
+    let net = pair("constant:10,8", calm());
     let first = offered(&net);
     drop(net);
     let mut link = calm();
+    // Half a block and all that was to make good for it.
     link.backward.drop_packets.push(first + 1..=first + 4);
-    net = pair("constant:10,8", link);
+    link.backward.drop_packets.push(first + 8..=first + 9);
+    let mut net = pair("constant:10,8", link);
     push(&mut net, 30_000, SECOND);
     let stats = server_stats(&net);
     assert!(retransmitted(net.server_connection()) > 0, "{stats:?}");
-    assert!(stats.retransmitted >= 3, "{stats:?}");
+}
+
+/// Where nothing tells what is missing, repair symbols are the probes: whatever it was, it is there
+/// with them, and nothing is sent twice.
+#[test]
+fn probes_are_coded() {
+    let late = |scheduler, lost: std::ops::RangeInclusive<u64>| {
+        let mut net = pair(scheduler, wire(100, 40));
+        let first = offered(&net);
+        let answered = net
+            .world
+            .link_stats(net.link, Direction::Forward)
+            .sent_packets;
+        let calm = arrival(&mut net);
+        let mut link = wire(100, 40);
+        let lost = first + lost.start()..=first + lost.end();
+        link.backward.drop_packets.push(lost);
+        // Repair symbols of the end, and acknowledgements until the probes are due.
+        link.backward.drop_packets.push(first + 7..=first + 8);
+        link.forward.drop_packets.push(answered..=answered + 4);
+        let mut net = pair(scheduler, link);
+        let late = arrival(&mut net) - calm;
+        (late, retransmitted(net.server_connection()))
+    };
+    for lost in [3..=3, 4..=5, 6..=6] {
+        let (plain, again) = late("none", lost.clone());
+        let (coded, never) = late("quirl-object", lost.clone());
+        assert_eq!(never, 0, "{lost:?}");
+        assert!(again > 0 && coded <= plain, "{lost:?} {coded:?} {plain:?}");
+    }
 }
 
 /// What left is what a second implementation would expect: headers after frames of the path,

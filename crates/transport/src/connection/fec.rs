@@ -309,8 +309,9 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
-        // Probes have a right to pass the window; repair symbols have not.
-        if path.pending.probes > 0 {
+        // Probes have a right to pass the window; repair symbols have not, unless they are the probes.
+        let probing = path.pending.probes > 0;
+        if probing && !path.pending.coded_probes {
             return None;
         }
         let four_tuple = path.network.four_tuple();
@@ -320,6 +321,9 @@ impl Connection {
         let (mut len, mut segment) = (0, 0);
         for _ in 0..max_segments {
             if len + segment > batch || self.permit(now, id, mtu, len > 0) != Permit::Full {
+                break;
+            }
+            if probing && self.paths.get(id)?.pending.probes == 0 {
                 break;
             }
             let limit = if len == 0 { mtu } else { segment };
@@ -384,10 +388,18 @@ impl Connection {
             })
         });
         let Some(plan) = plan.filter(|_| written) else {
+            // A probe does not need a symbol to be one.
+            path.pending.coded_probes = false;
             builder.abort(open);
             self.scratch.tokens.clear();
             return None;
         };
+        if path.pending.probes > 0 {
+            path.pending.probes -= 1;
+            // There may be no room for one, and what is recovered is reported at once.
+            path.pending.immediate_ack = false;
+            open.probe = true;
+        }
         open.finish(&writer);
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let sealed = builder.seal_short(

@@ -186,7 +186,19 @@ impl Connection {
                 };
                 path.pending.probes = packets;
                 path.pending.immediate_ack = true;
-                if !self.streams.has_data() {
+                // Once: whoever hears nothing of repair symbols may be unable to use them.
+                let coded = path.recovery.pto_count() <= 1 && !self.streams.has_data();
+                let oldest = path
+                    .space
+                    .sent
+                    .outstanding()
+                    .find(|(_, p)| p.is_ack_eliciting());
+                let sender = self.fec.sender.as_deref_mut().filter(|_| coded);
+                path.pending.coded_probes =
+                    oldest.zip(sender).is_some_and(|((number, _), sender)| {
+                        sender.probe(id, number, packets.into()).is_some()
+                    });
+                if !self.streams.has_data() && !path.pending.coded_probes {
                     // Nothing new to send: data that may be lost serves as the probe.
                     let mut fates = FrameFates {
                         now: Instant::ZERO,

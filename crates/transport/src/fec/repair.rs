@@ -101,17 +101,16 @@ impl RepairLog {
         }
     }
 
-    /// A repair symbol was acknowledged or lost.
-    pub(super) fn on_settled(&mut self, number: u64, arrived: bool) {
-        let index = number.checked_sub(self.first);
-        let index = index.and_then(|index| usize::try_from(index).ok());
-        if let Some(repair) = index.and_then(|index| self.sent.get_mut(index)) {
-            repair.fate = if arrived {
-                RepairFate::Arrived
-            } else {
-                RepairFate::Lost
-            };
-        }
+    /// A repair symbol was acknowledged or lost. Returns what it covers, while that is known.
+    pub(super) fn on_settled(&mut self, number: u64, arrived: bool) -> Option<CodingWindow> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let repair = self.sent.get_mut(index)?;
+        repair.fate = if arrived {
+            RepairFate::Arrived
+        } else {
+            RepairFate::Lost
+        };
+        Some(repair.window)
     }
 
     /// What could rebuild symbol `id`.

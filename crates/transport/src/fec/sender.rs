@@ -276,6 +276,26 @@ impl FecSender {
         Some((count, window.len))
     }
 
+    /// A probe timeout: nothing tells which packets are missing, so repair symbols over all of them
+    /// are better probes than some of them repeated. Makes so many leave before all others; `None` if
+    /// they would not cover what is in flight on the path from packet `oldest` on.
+    pub(crate) fn probe(&mut self, path: PathId, oldest: PacketNumber, count: u16) -> Option<()> {
+        let run = self.source.open_run()?;
+        let window = self.source.encoder.latest(run.len);
+        let first = self.source.get(run.first)?;
+        let covers = first.path == path && first.number <= oldest;
+        let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
+        let reach = window.first == run.first && run.first >= remembered;
+        if count == 0 || !covers || !reach {
+            return None;
+        }
+        self.queue.clear();
+        self.queue.push_back((window, count));
+        self.queued = count;
+        self.covered = self.covered.max(window.end());
+        Some(())
+    }
+
     /// Whether a repair symbol waits to leave.
     pub fn has_repairs(&self) -> bool {
         self.queued > 0
@@ -400,11 +420,10 @@ impl FecSender {
         if entry.fate.is_settled() {
             return OnLoss::Nothing;
         }
-        let wait = self.worth_waiting(id);
-        if wait && self.waiting.len() < WAITING {
+        let patience = self.patience_for(now, id);
+        if let Some(patience) = patience.filter(|_| self.waiting.len() < WAITING) {
             self.source.settle(id, SymbolFate::Waiting);
             self.stats.waited += 1;
-            let patience = self.patience();
             self.waiting.push_back(Waiting {
                 id,
                 path: entry.path,
@@ -417,33 +436,74 @@ impl FecSender {
         OnLoss::Resend
     }
 
-    /// Whether the repair symbols under way suffice for all losses among the symbols they cover. If
-    /// not, none of them may be rebuilt, and waiting would be in vain for all.
-    fn worth_waiting(&mut self, id: u64) -> bool {
-        let Some(cover) = self.repairs.cover(id) else {
-            return false;
-        };
+    /// How long a lost symbol should wait for repair symbols: while those under way suffice for all
+    /// losses among the symbols they cover. Of more losses, only as many as there are too many cost
+    /// anything: so many repair symbols are added. `None`: waiting would be in vain, for the others
+    /// too.
+    fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
+        let cover = self.repairs.cover(id)?;
         let losses = self.source.count(cover.span, SymbolFate::Waiting)
             + self.source.count(cover.span, SymbolFate::Resent)
             + 1;
-        if cover.in_flight == 0 {
+        let added = self.queued_over(id);
+        if losses <= cover.repairs + added && (cover.in_flight > 0 || added > 0) {
+            return Some(self.patience(added > 0));
+        }
+        if losses == cover.repairs + added + 1 && self.add(cover.span) {
+            let patience = self.patience(true);
+            // The others now wait for it as well.
+            for waiting in &mut self.waiting {
+                if cover.span.ids().contains(&waiting.id) {
+                    waiting.until = waiting.until.max(now + patience);
+                }
+            }
+            return Some(patience);
+        }
+        self.stop_waiting(cover.span);
+        None
+    }
+
+    /// Repair symbols over symbol `id` that have not left.
+    fn queued_over(&self, id: u64) -> u64 {
+        let over = self.queue.iter().filter(|(run, _)| run.ids().contains(&id));
+        over.map(|(_, count)| u64::from(*count)).sum()
+    }
+
+    /// Queues one more repair symbol over a run; false if no repair symbol can cover it whole.
+    fn add(&mut self, run: CodingWindow) -> bool {
+        let held = self.source.encoder.window();
+        let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
+        if self.queued >= QUEUED || run.first < held.first.max(remembered) || run.end() > held.end()
+        {
             return false;
         }
-        if losses <= cover.repairs {
-            return true;
+        self.queued += 1;
+        match self.queue.back_mut() {
+            Some((window, count)) if *window == run => *count += 1,
+            _ => self.queue.push_back((run, 1)),
         }
+        true
+    }
+
+    /// No symbol of this run waits any longer.
+    fn stop_waiting(&mut self, run: CodingWindow) {
         for waiting in &mut self.waiting {
-            if cover.span.ids().contains(&waiting.id) {
+            if run.ids().contains(&waiting.id) {
                 waiting.until = Instant::ZERO;
             }
         }
-        false
     }
 
     /// How long a lost symbol waits for repair symbols at most: four times the margin that the time
-    /// threshold has over a round trip. RFC 9002 s6.1.2.
-    fn patience(&self) -> Duration {
-        (self.smoothed_rtt / 2).max(Duration::from_millis(1))
+    /// threshold has over a round trip (RFC 9002 s6.1.2), and a round trip for one that has to leave
+    /// first.
+    fn patience(&self, to_leave: bool) -> Duration {
+        let margin = (self.smoothed_rtt / 2).max(Duration::from_millis(1));
+        if to_leave {
+            self.smoothed_rtt + margin
+        } else {
+            margin
+        }
     }
 
     fn give_up(&mut self, id: u64, path: PathId) {
@@ -534,7 +594,25 @@ impl FecSender {
 
     /// A repair symbol was acknowledged, or lost.
     pub(crate) fn on_repair_settled(&mut self, number: u64, arrived: bool) {
-        self.repairs.on_settled(number, arrived);
+        let window = self.repairs.on_settled(number, arrived);
+        if let Some(window) = window.filter(|_| !arrived && !self.waiting.is_empty()) {
+            // It was counted on: what waits for it and has no other waits in vain.
+            let in_vain =
+                self.waiting.iter().rev().find(|waiting| {
+                    window.ids().contains(&waiting.id) && !self.suffices(waiting.id)
+                });
+            if in_vain.is_some() {
+                self.stop_waiting(window);
+            }
+        }
+    }
+
+    fn suffices(&self, id: u64) -> bool {
+        self.repairs.cover(id).is_some_and(|cover| {
+            let losses = self.source.count(cover.span, SymbolFate::Waiting)
+                + self.source.count(cover.span, SymbolFate::Resent);
+            losses <= cover.repairs + self.queued_over(id)
+        })
     }
 
     /// A FEC_WINDOW frame; an older one than the newest is ignored.

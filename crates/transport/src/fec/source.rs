@@ -102,6 +102,14 @@ impl SourceWindow {
         self.next_id() - self.open.max(self.first)
     }
 
+    /// The symbols from the oldest on whose fate is open; `None` if there is none, or if they are too
+    /// many to count.
+    pub(super) fn open_run(&self) -> Option<CodingWindow> {
+        let len = u16::try_from(self.span()).ok().filter(|len| *len > 0)?;
+        let first = self.open.max(self.first);
+        Some(CodingWindow { first, len })
+    }
+
     /// The ID of the next symbol.
     pub(super) fn next_id(&self) -> u64 {
         self.encoder.next_id()

@@ -103,6 +103,8 @@ pub(crate) struct PathPending {
     pub(crate) immediate_ack: bool,
     /// PTO probes still to be sent; they pass the congestion window.
     pub(crate) probes: u8,
+    /// Repair symbols wait to be these probes.
+    pub(crate) coded_probes: bool,
 }
 
 /// The latency spin bit of one path.
