@@ -16,9 +16,10 @@ use super::{
 use crate::{
     endpoint::Transmit,
     error::TransportError,
-    fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, negotiate},
+    fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, Outlook, negotiate},
     observe,
     packet::{PacketWriter, Token},
+    path::Path,
     recovery::LossHandler as _,
     space::SpaceKind,
     time::Instant,
@@ -284,6 +285,12 @@ impl Connection {
         let Some(sender) = &mut self.fec.sender else {
             return;
         };
+        if let Some(path) = self.paths.iter().next() {
+            sender.look(outlook(path));
+            if occasion == Occasion::BurstEnd && sender.is_open() {
+                sender.on_idle(self.streams.is_held_back());
+            }
+        }
         let Some((count, window)) = sender.ask(occasion, now) else {
             return;
         };
@@ -428,6 +435,18 @@ impl Connection {
         }
         self.restart_idle_on_send(now);
         Some(len)
+    }
+}
+
+/// What a path can say of packets to come.
+pub(super) fn outlook(path: &Path) -> Outlook {
+    Outlook {
+        congestion_window: path.recovery.window(),
+        bytes_in_flight: path.recovery.bytes_in_flight(),
+        datagram_bytes: path.mtu.datagram_size().into(),
+        slow_start: path.recovery.is_slow_start(),
+        one_way_delay: path.recovery.one_way_delay().smoothed(),
+        ..Outlook::default()
     }
 }
 

@@ -7,6 +7,7 @@
 use super::{
     Connection,
     datagram_builder::{DatagramBuilder, OpenPacket, SealContext},
+    fec::outlook,
     lifecycle::State,
     rx::packet_type_of,
 };
@@ -573,8 +574,7 @@ impl Connection {
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
-                congestion_window,
-                slow_start: path.recovery.is_slow_start(),
+                ..outlook(path)
             };
             sender.protects(now, outlook).then_some(sender)
         });

@@ -46,6 +46,8 @@ pub(super) struct RepairLog {
     sent: VecDeque<SentRepair>,
     /// The number of the first.
     first: u64,
+    /// How many of them are in flight.
+    in_flight: u64,
 }
 
 impl RepairLog {
@@ -56,7 +58,13 @@ impl RepairLog {
             last_window: None,
             sent: VecDeque::new(),
             first: 0,
+            in_flight: 0,
         }
+    }
+
+    /// Repair symbols that are neither acknowledged nor lost, of those that are remembered.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
     }
 
     pub(super) fn scheme(&self) -> Scheme {
@@ -95,9 +103,12 @@ impl RepairLog {
             window,
             fate: RepairFate::InFlight,
         });
-        if self.sent.len() > REMEMBERED {
-            self.sent.pop_front();
+        self.in_flight += 1;
+        if self.sent.len() > REMEMBERED
+            && let Some(oldest) = self.sent.pop_front()
+        {
             self.first += 1;
+            self.in_flight -= u64::from(oldest.fate == RepairFate::InFlight);
         }
     }
 
@@ -105,6 +116,7 @@ impl RepairLog {
     pub(super) fn on_settled(&mut self, number: u64, arrived: bool) -> Option<CodingWindow> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let repair = self.sent.get_mut(index)?;
+        self.in_flight -= u64::from(repair.fate == RepairFate::InFlight);
         repair.fate = if arrived {
             RepairFate::Arrived
         } else {

@@ -103,6 +103,10 @@ pub struct FecSender {
     monitors: SmallVec<[(PathId, LossMonitor); 1]>,
     smoothed_rtt: Duration,
     outlook: Outlook,
+    /// As [`RedundancyView::held_back`].
+    held_back: bool,
+    /// As [`RedundancyView::flow_window`].
+    flow_window: Option<u64>,
     stats: FecStats,
 }
 
@@ -134,6 +138,8 @@ impl FecSender {
             monitors: SmallVec::new(),
             smoothed_rtt: Duration::ZERO,
             outlook: Outlook::default(),
+            held_back: false,
+            flow_window: None,
             stats: FecStats::default(),
         })
     }
@@ -201,6 +207,7 @@ impl FecSender {
         debug_assert!(id.is_some(), "symbols are kept within packet_room");
         self.stats.sources_sent += 1;
         self.in_burst = true;
+        self.held_back = false;
         self.burst_bytes += symbol.len() as u64;
         id
     }
@@ -224,6 +231,7 @@ impl FecSender {
 
     fn view(&self, now: Instant) -> RedundancyView {
         let first = self.monitors.first();
+        let outlook = self.outlook;
         RedundancyView {
             now,
             held: self.source.encoder.window().len,
@@ -231,13 +239,24 @@ impl FecSender {
             sources: self.source.next_id(),
             uncovered: self.source.next_id() - self.covered,
             in_flight: self.source.in_flight(),
+            missing: self.waiting.len() as u64,
+            retransmitted: self.stats.retransmitted,
             burst_bytes: self.burst_bytes,
             queued: self.queued,
-            waiting_bytes: self.outlook.waiting_bytes,
+            repairs_in_flight: self.repairs.in_flight(),
+            idle: !self.in_burst,
+            held_back: self.held_back,
+            flow_window: self.flow_window,
+            waiting_bytes: outlook.waiting_bytes,
             window_bytes: self.window_bytes(),
-            congestion_window: self.outlook.congestion_window,
-            slow_start: self.outlook.slow_start,
+            congestion_window: outlook.congestion_window,
+            bytes_in_flight: outlook.bytes_in_flight,
+            datagram_bytes: outlook.datagram_bytes,
+            slow_start: outlook.slow_start,
             smoothed_rtt: self.smoothed_rtt,
+            one_way_delay: outlook.one_way_delay.unwrap_or(self.smoothed_rtt / 2),
+            deadline: outlook.deadline,
+            next_message: outlook.next_message,
             loss: first.map_or_else(LossEstimate::default, |(_, monitor)| monitor.estimate()),
         }
     }
@@ -253,19 +272,28 @@ impl FecSender {
     /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
     /// over how many source symbols.
     pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
-        if occasion == Occasion::BurstEnd && !std::mem::take(&mut self.in_burst) {
-            return None;
-        }
-        if occasion == Occasion::BurstEnd {
+        let occasion = match occasion {
+            Occasion::BurstEnd if !std::mem::take(&mut self.in_burst) => Occasion::SlotIdle,
+            occasion => occasion,
+        };
+        if matches!(occasion, Occasion::BurstEnd | Occasion::SlotIdle) {
             self.outlook.waiting_bytes = 0;
+        }
+        let mut most = QUEUED.saturating_sub(self.queued);
+        if occasion == Occasion::SlotIdle {
+            most = most.min(self.idle_room());
+            if most == 0 {
+                return None;
+            }
+        } else {
+            self.asked = Some(now);
         }
         let view = self.view(now);
         let wanted = self.scheduler.ask(occasion, &view);
-        self.asked = Some(now);
         if occasion == Occasion::BurstEnd {
             self.burst_bytes = 0;
         }
-        let count = wanted.count.min(QUEUED.saturating_sub(self.queued));
+        let count = wanted.count.min(most);
         let window = self.source.encoder.latest(wanted.window);
         if count == 0 || window.len == 0 {
             return None;
@@ -294,6 +322,35 @@ impl FecSender {
         self.queued = count;
         self.covered = self.covered.max(window.end());
         Some(())
+    }
+
+    /// Whether the fate of some source symbol is open.
+    pub fn is_open(&self) -> bool {
+        self.source.span() > 0
+    }
+
+    /// How many repair symbols an idle slot may add: none where every symbol has arrived, and no more
+    /// than two for each whose fate is open, so that an idle connection falls silent.
+    fn idle_room(&self) -> u16 {
+        let under_way = self.repairs.in_flight() + u64::from(self.queued);
+        let room = (2 * self.source.span()).saturating_sub(under_way);
+        u16::try_from(room).unwrap_or(u16::MAX)
+    }
+
+    /// What is known of the path in use, before [`Self::ask`].
+    pub fn look(&mut self, outlook: Outlook) {
+        self.outlook = Outlook {
+            waiting_bytes: self.outlook.waiting_bytes,
+            ..outlook
+        };
+    }
+
+    /// Nothing can be sent: the application has nothing, or flow control holds it back.
+    pub fn on_idle(&mut self, held_back: bool) {
+        self.held_back = held_back;
+        if held_back {
+            self.flow_window = Some(self.outlook.bytes_in_flight);
+        }
     }
 
     /// Whether a repair symbol waits to leave.

@@ -115,6 +115,22 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
+    /// Whether some stream has data that only flow control keeps from leaving, or an application that
+    /// waits for it. What cannot be told with little work is taken for no.
+    pub fn is_held_back(&self) -> bool {
+        let by_connection = self.credit.available() == 0 && !self.parked.is_empty();
+        let held_back = |send: &SendHalf| {
+            let waits = send.wants_write || send.buffer().unsent() < send.buffer().end();
+            waits && send.credit.available() == 0
+        };
+        by_connection
+            || (self.table.slots_len() <= MOST_ASKED
+                && self
+                    .table
+                    .iter()
+                    .any(|stream| stream.send.as_ref().is_some_and(held_back)))
+    }
+
     /// Writes STREAM frames until the packet is full or nothing may be sent.
     pub fn write_data(&mut self, packet: &mut PacketWriter<'_>) {
         // A scheduler that names streams which cannot send must not hold us here.

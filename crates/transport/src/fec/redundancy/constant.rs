@@ -69,24 +69,13 @@ impl RedundancyFactory for Constant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fec::LossEstimate, time::Instant};
 
     fn view(uncovered: u64) -> RedundancyView {
         RedundancyView {
-            now: Instant::ZERO,
             held: 100,
-            span: 0,
             sources: 100,
             uncovered,
-            in_flight: 0,
-            burst_bytes: 0,
-            queued: 0,
-            waiting_bytes: 0,
-            window_bytes: 300_000,
-            congestion_window: 30_000,
-            slow_start: false,
-            smoothed_rtt: std::time::Duration::from_millis(100),
-            loss: LossEstimate::default(),
+            ..RedundancyView::default()
         }
     }
 

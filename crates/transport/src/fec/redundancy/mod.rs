@@ -11,17 +11,23 @@
 //!
 //! A view goes in, a decision comes out; what asks for too much is cut, not refused.
 
+mod ac_rlnc;
 mod constant;
+pub mod flec;
+mod options;
 mod quirl;
 pub mod registry;
+mod rquic;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::LossEstimate;
 use crate::time::Instant;
 
+pub use ac_rlnc::AcRlnc;
 pub use constant::Constant;
 pub use quirl::Quirl;
+pub use rquic::Rquic;
 
 /// Why a scheduler is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +41,15 @@ pub enum Occasion {
     BurstEnd,
     /// [`RedundancyScheduler::timer`] has come.
     Timer,
+    /// A packet may leave, and nothing is there to put into it since the burst ended: each time, while
+    /// the fate of source symbols is open. The papers' loops run "at each available slot": between
+    /// bursts these are the slots. No more than two repair symbols for each such source symbol are let
+    /// be under way.
+    SlotIdle,
 }
 
-/// What a scheduler sees.
-#[derive(Clone, Copy, Debug)]
+/// What a scheduler sees. The default is a view in which nothing has happened, to begin a test with.
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RedundancyView {
     /// Now.
@@ -53,10 +64,26 @@ pub struct RedundancyView {
     pub uncovered: u64,
     /// Source symbols whose fate is open: neither acknowledged, recovered nor lost.
     pub in_flight: u64,
+    /// Source symbols that are lost, and whose frames wait for a repair symbol under way. The papers'
+    /// missing degrees of freedom: what went out again instead is not missing any more.
+    pub missing: u64,
+    /// Source symbols that were lost and whose frames went out again, so far.
+    pub retransmitted: u64,
     /// Bytes of source symbols since the burst before ended.
     pub burst_bytes: u64,
     /// Repair symbols decided on that have not left.
     pub queued: u16,
+    /// Repair symbols that are neither acknowledged nor lost.
+    pub repairs_in_flight: u64,
+    /// Whether the latest burst has ended and nothing left since: the application has nothing to
+    /// send, or see `held_back`.
+    pub idle: bool,
+    /// Whether flow control holds back what would follow the latest burst, as far as was seen when a
+    /// packet could last have left.
+    pub held_back: bool,
+    /// Bytes in flight when flow control last held data back: about what it lets be under way at
+    /// once. `None` until it did.
+    pub flow_window: Option<u64>,
     /// Bytes of streams that wait to be sent, and that flow control lets go: 0 at the end of a burst,
     /// else those when the latest packet was begun. No more than four times `congestion_window`
     /// are counted; 0 also where there are too many streams to ask.
@@ -65,24 +92,45 @@ pub struct RedundancyView {
     pub window_bytes: u64,
     /// Congestion window of the path in use. Bytes.
     pub congestion_window: u64,
+    /// Bytes in flight on that path.
+    pub bytes_in_flight: u64,
+    /// Bytes of a full datagram on that path.
+    pub datagram_bytes: u64,
     /// Whether that window grows with every acknowledgement: then what is in flight at the end may be
     /// twice what it is now.
     pub slow_start: bool,
     /// Smoothed round-trip time of the path in use.
-    pub smoothed_rtt: std::time::Duration,
+    pub smoothed_rtt: Duration,
+    /// How long packets take to the peer: by its receive timestamps, else half of that.
+    pub one_way_delay: Duration,
+    /// The earliest deadline, not before `now + one_way_delay`, of a message of which something is
+    /// under way that no repair symbol covers. `None`: no message, or none with a deadline.
+    pub deadline: Option<Instant>,
+    /// When the application means to send its next message, if it says so.
+    pub next_message: Option<Instant>,
     /// The path's losses, as far as known.
     pub loss: LossEstimate,
 }
 
-/// What a packet that is begun is told of those behind it.
+/// What is told of packets to come and of the path in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
     /// As [`RedundancyView::waiting_bytes`].
     pub waiting_bytes: u64,
     /// As [`RedundancyView::congestion_window`].
     pub congestion_window: u64,
+    /// As [`RedundancyView::bytes_in_flight`].
+    pub bytes_in_flight: u64,
+    /// As [`RedundancyView::datagram_bytes`].
+    pub datagram_bytes: u64,
     /// As [`RedundancyView::slow_start`].
     pub slow_start: bool,
+    /// As [`RedundancyView::one_way_delay`]; `None` if no timestamp tells.
+    pub one_way_delay: Option<Duration>,
+    /// As [`RedundancyView::deadline`].
+    pub deadline: Option<Instant>,
+    /// As [`RedundancyView::next_message`].
+    pub next_message: Option<Instant>,
 }
 
 /// Repair symbols to send.

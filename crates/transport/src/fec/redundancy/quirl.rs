@@ -53,7 +53,7 @@ impl Quirl {
     /// Whether a packet that leaves now will be in flight when the last of what waits has left. One
     /// that will not shows its loss by those behind it, and is retransmitted no later than the last
     /// of them arrive.
-    fn is_of_last_flight(view: &RedundancyView) -> bool {
+    pub(super) fn is_of_last_flight(view: &RedundancyView) -> bool {
         let growth = if view.slow_start { 2 } else { 1 };
         let flight = view.congestion_window.saturating_mul(growth);
         view.waiting_bytes <= flight.min(view.window_bytes)
@@ -93,7 +93,7 @@ impl RedundancyScheduler for Quirl {
                 self.due = earliest(self.due, Some(view.now + self.jitter));
             }
             Occasion::BurstEnd | Occasion::Timer => {}
-            Occasion::SlotFree | Occasion::Feedback => return Repairs::NONE,
+            Occasion::SlotFree | Occasion::Feedback | Occasion::SlotIdle => return Repairs::NONE,
         }
         if self.due.is_none_or(|due| due > view.now) {
             return Repairs::NONE;
@@ -120,7 +120,6 @@ impl RedundancyFactory for Quirl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fec::LossEstimate;
 
     fn view(in_flight: u64, now: Instant) -> RedundancyView {
         RedundancyView {
@@ -131,13 +130,10 @@ mod tests {
             uncovered: 10,
             in_flight,
             burst_bytes: 5_000,
-            queued: 0,
-            waiting_bytes: 0,
             window_bytes: 300_000,
             congestion_window: 30_000,
-            slow_start: false,
             smoothed_rtt: Duration::from_millis(100),
-            loss: LossEstimate::default(),
+            ..RedundancyView::default()
         }
     }
 

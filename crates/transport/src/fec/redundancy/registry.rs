@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs,
-    SharedRedundancyFactory,
+    AcRlnc, Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler, RedundancyView,
+    Repairs, Rquic, SharedRedundancyFactory, flec,
+    options::{Options, nearest},
 };
 
 /// The name of the scheduler that protects nothing.
@@ -17,6 +18,18 @@ pub enum RedundancyError {
     /// No scheduler has this name.
     #[error("no redundancy scheduler is called {0:?}; there are: {known}", known = names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
+    /// The scheduler has no option of this name.
+    #[error("{name} has no option {given:?}; did you mean {nearest:?}? give it as {usage}")]
+    Key {
+        /// The scheduler.
+        name: &'static str,
+        /// What was written before the `=`.
+        given: String,
+        /// The option whose name is most like that.
+        nearest: &'static str,
+        /// What may be written.
+        usage: &'static str,
+    },
     /// The scheduler does not take these options.
     #[error("{name} does not take {given:?}; give it as {usage}")]
     Options {
@@ -29,25 +42,30 @@ pub enum RedundancyError {
     },
 }
 
-/// One built-in scheduler: its name, how it is written, and what reads its options.
+/// One built-in scheduler: its name, how it is written, the keys it knows, and what reads its
+/// options.
 struct BuiltIn {
     name: &'static str,
     usage: &'static str,
-    parse: fn(&[u32]) -> Option<SharedRedundancyFactory>,
+    keys: &'static [&'static str],
+    parse: fn(&Options<'_>) -> Option<SharedRedundancyFactory>,
 }
 
 /// To add a scheduler, add its line here.
-const BUILT_IN: [BuiltIn; 4] = [
+const BUILT_IN: [BuiltIn; 9] = [
     BuiltIn {
         name: NONE,
         usage: "none",
+        keys: &[],
         parse: |options| options.is_empty().then(none),
     },
     BuiltIn {
         name: Constant::NAME,
         usage: "constant:N,K or constant:N,K,C with 0 < K < N and C >= K",
+        keys: &[],
         parse: |options| {
-            let small: Option<Vec<u16>> = options.iter().map(|n| (*n).try_into().ok()).collect();
+            let options = options.places()?.iter();
+            let small: Option<Vec<u16>> = options.map(|n| (*n).try_into().ok()).collect();
             let constant = match *small? {
                 [] => Constant::new(25, 20, None),
                 [n, k] => Constant::new(n, k, None),
@@ -60,6 +78,7 @@ const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn {
         name: Quirl::OBJECT,
         usage: "quirl-object",
+        keys: &[],
         parse: |options| {
             let object: SharedRedundancyFactory = Arc::new(Quirl::object());
             options.is_empty().then_some(object)
@@ -68,8 +87,9 @@ const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn {
         name: Quirl::BURST,
         usage: "quirl-burst or quirl-burst:BYTES,MILLISECONDS (burst size, jitter)",
+        keys: &[],
         parse: |options| {
-            let (bytes, jitter) = match *options {
+            let (bytes, jitter) = match *options.places()? {
                 [] => (0, 0),
                 [bytes, jitter] => (bytes, jitter),
                 _ => return None,
@@ -78,6 +98,36 @@ const BUILT_IN: [BuiltIn; 4] = [
             Some(Arc::new(Quirl::burst(bytes, jitter)))
         },
     },
+    BuiltIn {
+        name: flec::Bulk::NAME,
+        usage: flec::Bulk::USAGE,
+        keys: flec::Bulk::KEYS,
+        parse: |options| Some(Arc::new(flec::Bulk::parse(options)?)),
+    },
+    BuiltIn {
+        name: flec::Buffer::NAME,
+        usage: flec::Buffer::USAGE,
+        keys: flec::Buffer::KEYS,
+        parse: |options| Some(Arc::new(flec::Buffer::parse(options)?)),
+    },
+    BuiltIn {
+        name: flec::Message::NAME,
+        usage: flec::Message::USAGE,
+        keys: flec::Message::KEYS,
+        parse: |options| Some(Arc::new(flec::Message::parse(options)?)),
+    },
+    BuiltIn {
+        name: AcRlnc::NAME,
+        usage: AcRlnc::USAGE,
+        keys: AcRlnc::KEYS,
+        parse: |options| Some(Arc::new(AcRlnc::parse(options)?)),
+    },
+    BuiltIn {
+        name: Rquic::NAME,
+        usage: Rquic::USAGE,
+        keys: Rquic::KEYS,
+        parse: |options| Some(Arc::new(Rquic::parse(options)?)),
+    },
 ];
 
 /// The scheduler that protects nothing, and leaves the extension out of the handshake.
@@ -85,24 +135,33 @@ pub fn none() -> SharedRedundancyFactory {
     Arc::new(Nothing)
 }
 
-/// The scheduler that this describes: a name, or a name, a colon and numbers with commas between.
+/// The scheduler that this describes: a name, or a name, a colon and its options with commas
+/// between: numbers by their place, or `key=value` pairs.
 ///
 /// # Errors
 /// [`RedundancyError`].
 pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
-    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let (name, given) = text.split_once(':').unwrap_or((text, ""));
     let Some(built_in) = BUILT_IN.iter().find(|built_in| built_in.name == name) else {
         return Err(RedundancyError::Unknown(name.to_owned()));
     };
-    let numbers: Result<Vec<u32>, _> = match options {
-        "" => Ok(Vec::new()),
-        _ => options.split(',').map(|n| n.trim().parse()).collect(),
-    };
-    let factory = numbers.ok().and_then(|numbers| (built_in.parse)(&numbers));
+    let (name, usage) = (built_in.name, built_in.usage);
+    let options = Options::parse(given);
+    if let Some(key) = options.as_ref().and_then(|o| o.unknown(built_in.keys))
+        && let Some(nearest) = nearest(key, built_in.keys)
+    {
+        return Err(RedundancyError::Key {
+            name,
+            given: key.to_owned(),
+            nearest,
+            usage,
+        });
+    }
+    let factory = options.and_then(|options| (built_in.parse)(&options));
     factory.ok_or_else(|| RedundancyError::Options {
-        name: built_in.name,
-        given: options.to_owned(),
-        usage: built_in.usage,
+        name,
+        given: given.to_owned(),
+        usage,
     })
 }
 
@@ -151,6 +210,11 @@ mod tests {
             "constant:25,20",
             "constant:3, 2, 20",
             "quirl-burst:5000,40",
+            "flec-bulk:fill-cwnd=on",
+            "flec-buffer:c=0.5,aside=10",
+            "flec-message:deadline=250,interval=33.3,api=off",
+            "ac-rlnc:c=2",
+            "rquic:initial=32,gamma=0.5,delta=20,periods=1,rtts=2,generation=63,overlap=4,redundancy=2,slow-start=off,tail=on",
         ] {
             let name = text.split(':').next();
             assert_eq!(parse(text).ok().map(|factory| factory.name()), name);
@@ -173,9 +237,19 @@ mod tests {
             "none:1",
             "quirl-object:1",
             "quirl-burst:1",
+            "quirl-burst:bytes=1",
+            "flec-bulk:1",
+            "flec-bulk:fill-cwnd=yes",
+            "flec-buffer:c=-1",
+            "flec-message:deadline=0",
+            "rquic:10",
+            "rquic:gamma=101",
+            "rquic:initial=10,initial=10",
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("give it as"), "{error}");
         }
+        let error = parse("rquic:intial=10").unwrap_err().to_string();
+        assert!(error.contains("did you mean \"initial\""), "{error}");
     }
 }
