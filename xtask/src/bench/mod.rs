@@ -4,6 +4,7 @@
 //! `interop/bench/kit`). Figures of a noisy machine mean little by themselves: runs of all stacks
 //! are interleaved, and what counts are ratios, CPU time and instructions.
 
+mod codes;
 mod compare;
 mod instructions;
 mod memory;
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     /// Megabytes (10^6) per bulk run.
     #[arg(long, default_value_t = 1_000)]
     mb: u64,
-    /// Interleaved runs.
+    /// Interleaved runs (of the codes: of each kernel).
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// Seconds per run of handshakes, requests and pacing.
@@ -35,6 +36,12 @@ pub(crate) struct Options {
     /// Only these stacks (ours always runs).
     #[arg(long, value_delimiter = ',')]
     stacks: Vec<String>,
+    /// Only these kernels of our erasure codes, of those that run here.
+    #[arg(long, value_delimiter = ',')]
+    kernels: Vec<String>,
+    /// Count the codes' instructions, too, with valgrind.
+    #[arg(long)]
+    instructions: bool,
     /// Threads of every stack's runtime, instead of what suits it best; 0 is tokio's
     /// single-threaded runtime.
     #[arg(long)]
@@ -60,6 +67,10 @@ enum What {
     Pacing,
     /// Instructions per packet and where they go.
     Callgrind,
+    /// Our erasure codes beside reed-solomon-simd, rlnc, raptorq and reed-solomon-erasure: ratios to
+    /// the first of them in the same rounds, ours with each kernel that runs here, and which bars
+    /// that passes.
+    Codes,
     /// Our congestion controllers beside quinn-proto's and noq-proto's in the simulator; writes
     /// docs/sim-comparison.md and fails when a bar does. Takes minutes
     /// of both processors.
@@ -73,6 +84,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return sim::run_comparison(options.dry);
     }
     let wanted = |what| options.what == what || options.what == What::All;
+    if options.what == What::Codes {
+        return Report::open(options.dry)?.put(&codes::run(options)?);
+    }
     let loads: Vec<_> = compare::LOADS
         .iter()
         .filter(|load| wanted(load.what))
@@ -90,6 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if wanted(What::Callgrind) {
         report.put(&instructions::run(&programs)?)?;
+    }
+    if wanted(What::Codes) {
+        report.put(&codes::run(options)?)?;
     }
     Ok(())
 }

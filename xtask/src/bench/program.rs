@@ -48,17 +48,9 @@ impl Programs {
                 || peers
                     && (options.stacks.is_empty() || options.stacks.iter().any(|it| it == stack))
         };
-        let interop = root().join("interop");
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| interop.join("target"), |folder| root().join(folder));
-        let folder = target.join(PROFILE);
         let rust: Vec<_> = RUST.iter().filter(|(stack, _)| chosen(stack)).collect();
-        let mut build = cargo();
-        build
-            .current_dir(&interop)
-            .args(["build", "--locked", "--profile", PROFILE]);
-        build.args(rust.iter().flat_map(|(_, package)| ["--package", package]));
-        tools::run(&mut build)?;
+        let packages: Vec<_> = rust.iter().map(|(_, package)| *package).collect();
+        let folder = build_rust(&packages)?;
         let threads = options.threads;
         let mut all: Vec<_> = rust
             .iter()
@@ -69,9 +61,9 @@ impl Programs {
             })
             .collect();
         if chosen(GO.0) {
-            all.extend(build_go(&interop.join("bench/go"), &folder)?);
+            all.extend(build_go(&root().join("interop/bench/go"), &folder)?);
         }
-        let identity = target.join("bench-identity");
+        let identity = target().join("bench-identity");
         let programs = Self {
             all,
             folder,
@@ -100,6 +92,25 @@ impl Programs {
             threads: None,
         }
     }
+}
+
+/// Where the programs are built.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(
+        || root().join("interop/target"),
+        |folder| root().join(folder),
+    )
+}
+
+/// Builds packages of the bench and returns the folder of their programs.
+pub(super) fn build_rust(packages: &[&str]) -> Result<PathBuf> {
+    let mut build = cargo();
+    build
+        .current_dir(root().join("interop"))
+        .args(["build", "--locked", "--profile", PROFILE]);
+    build.args(packages.iter().flat_map(|package| ["--package", package]));
+    tools::run(&mut build)?;
+    Ok(target().join(PROFILE))
 }
 
 fn build_go(source: &Path, folder: &Path) -> Result<Option<Program>> {

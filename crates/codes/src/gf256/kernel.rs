@@ -86,6 +86,9 @@ impl InstructionSet {
     }
 }
 
+/// What [`Kernel::best`] gives, once it is settled.
+static BEST: OnceLock<Kernel> = OnceLock::new();
+
 /// The arithmetic of one [`InstructionSet`].
 ///
 /// The functions of [`gf256`](super) use [`Kernel::best`]; tests and benchmarks pick their own.
@@ -128,12 +131,19 @@ impl Kernel {
 
     /// The fastest kernel here. Looked for once, then remembered.
     pub fn best() -> Self {
-        static BEST: OnceLock<Kernel> = OnceLock::new();
         *BEST.get_or_init(|| {
             Self::available()
                 .last()
                 .unwrap_or(Self(InstructionSet::Scalar))
         })
+    }
+
+    /// Makes this kernel what [`Self::best`] gives, and with it encoders and decoders, for as long
+    /// as the process runs: for benchmarks, and machines where another than the last of
+    /// [`Self::available`] is fastest. `false` if that was settled before, by this or by the first
+    /// use, and is another.
+    pub fn make_best(self) -> bool {
+        *BEST.get_or_init(|| self) == self
     }
 
     /// Every kernel that runs here, slowest first.
