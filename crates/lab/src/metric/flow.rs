@@ -102,6 +102,13 @@ pub const FLOW_METRICS: &[FlowMetric] = &[
         |f| Some(f.receiver_wire?.fec?.wasted as f64)
     ),
     metric!(
+        "expected_saving_ms",
+        "ms",
+        None,
+        "what the sender expected its repair symbols to save; 0 for schedulers that expect nothing",
+        |f| Some(f.sender_wire?.fec?.expected_saving.as_secs_f64() * 1e3)
+    ),
+    metric!(
         "items",
         "1",
         None,

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     ack::AckRequest,
     error::TransportError,
-    fec::Occasion,
+    fec::{Occasion, PathState},
     observe::Abuse,
     recovery::AckContext,
     space::SpaceKind,
@@ -159,7 +159,15 @@ impl Connection {
             return Ok(());
         };
         if let Some(sender) = &mut self.fec.sender {
-            sender.set_rtt(path.recovery.rtt().smoothed());
+            let rtt = path.recovery.rtt();
+            let state = PathState {
+                smoothed_rtt: rtt.smoothed(),
+                min_rtt: rtt.min(),
+                latest_rtt: rtt.latest(),
+                probe_timeout: rtt.pto_base() + peer_max_ack_delay,
+                congestion_window: path.recovery.window(),
+            };
+            sender.on_path(id, state);
         }
         let space = match kind {
             SpaceKind::Initial => self.spaces.initial.as_mut(),

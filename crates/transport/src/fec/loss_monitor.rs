@@ -8,7 +8,7 @@
 //! a lost one the next arrives with probability `q`. Old packets count ever less, with a half-life of
 //! about [`MEMORY`] packets.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use crate::units::PacketNumber;
 
@@ -42,6 +42,55 @@ pub struct LossEstimate {
     pub burst_deviation: f64,
     /// Share of protected packets that were lost and not recovered.
     pub residual: f64,
+    /// Losses that were followed by a packet whose fate is known, old ones counted less: what
+    /// `arrival_after_loss` rests on.
+    pub after_loss: f64,
+    /// Whether the queue is about as full now as when packets were lost before: see [`Forecast`].
+    pub tense: bool,
+    /// Losses among the packets that left while that was as it is now, and those packets; old ones
+    /// counted less.
+    pub now: (f64, f64),
+}
+
+/// Whether congestion is about to cost packets: the round-trip time is near that at which packets were
+/// lost before, or the window near where it was then, where such losses came with a queue at all. What
+/// is lost then follows another rule than what is lost at random (000 s5.4.1 asks for codes when
+/// congestion is predicted; here losses are counted apart, so that either rule is learnt).
+#[derive(Clone, Copy, Debug, Default)]
+struct Forecast {
+    min: Duration,
+    latest: Duration,
+    window: u64,
+    /// Round-trip time and window when packets were lost: moving averages.
+    rtt_at_loss: Option<Duration>,
+    window_at_loss: u64,
+    tense: bool,
+}
+
+impl Forecast {
+    /// Share of the rise, and of the window, from which a loss is near.
+    const NEAR: f64 = 0.75;
+
+    fn on_feedback(&mut self, min: Duration, latest: Duration, window: u64) {
+        (self.min, self.latest, self.window) = (min, latest, window);
+        self.tense = self.rtt_at_loss.is_some_and(|at_loss| {
+            let rise = at_loss.saturating_sub(min);
+            // Without a queue losses say nothing of the next.
+            rise > (min / 8).max(Duration::from_millis(2))
+                && (latest.saturating_sub(min) >= rise.mul_f64(Self::NEAR)
+                    || window as f64 >= Self::NEAR * self.window_at_loss as f64)
+        });
+    }
+
+    fn on_loss(&mut self) {
+        let before = self.rtt_at_loss.unwrap_or(self.latest);
+        self.rtt_at_loss = Some((before * 7 + self.latest) / 8);
+        self.window_at_loss = if self.window_at_loss == 0 {
+            self.window
+        } else {
+            (self.window_at_loss * 7 + self.window) / 8
+        };
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +100,18 @@ enum Fate {
     Lost,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    number: PacketNumber,
+    fate: Fate,
+    tense: bool,
+}
+
 /// Counts the losses of one path.
 #[derive(Debug, Default)]
 pub struct LossMonitor {
     /// Packets in order of sending, from the oldest whose fate is open on.
-    pending: VecDeque<(PacketNumber, Fate)>,
+    pending: VecDeque<Sent>,
     /// Whether the packet before the first of those was lost; `None` at the start.
     before: Option<bool>,
     /// Length of the run of losses that ends there.
@@ -72,6 +128,9 @@ pub struct LossMonitor {
     burst_squares: f64,
     symbols: f64,
     symbols_missed: f64,
+    forecast: Forecast,
+    /// Losses and packets by whether congestion was forecast when they left.
+    by_forecast: [(f64, f64); 2],
     estimate: LossEstimate,
 }
 
@@ -82,7 +141,11 @@ impl LossMonitor {
             self.set(0, Fate::Arrived);
             self.consume();
         }
-        self.pending.push_back((number, Fate::Open));
+        self.pending.push_back(Sent {
+            number,
+            fate: Fate::Open,
+            tense: self.forecast.tense,
+        });
     }
 
     /// A packet was acknowledged.
@@ -94,6 +157,7 @@ impl LossMonitor {
 
     /// A packet was declared lost.
     pub fn on_lost(&mut self, number: PacketNumber) {
+        self.forecast.on_loss();
         if let Some(index) = self.find(number) {
             self.set(index, Fate::Lost);
         }
@@ -103,6 +167,11 @@ impl LossMonitor {
     pub fn on_symbol(&mut self, missed: bool) {
         self.symbols = fade(self.symbols) + 1.0;
         self.symbols_missed = fade(self.symbols_missed) + f64::from(u8::from(missed));
+    }
+
+    /// How the path does: smallest and latest round-trip time, congestion window in bytes.
+    pub fn on_path(&mut self, min: Duration, latest: Duration, window: u64) {
+        self.forecast.on_feedback(min, latest, window);
     }
 
     /// What can be said now; computed by [`Self::review`].
@@ -115,6 +184,7 @@ impl LossMonitor {
     pub fn review(&mut self) {
         self.consume();
         let packets = self.arrivals + self.losses;
+        let [calm, tense] = self.by_forecast;
         let (rate_low, rate_high) = wilson(self.losses, packets);
         let burst_mean = share(self.burst_sum, self.bursts);
         let burst_variance = share(self.burst_squares, self.bursts) - burst_mean * burst_mean;
@@ -132,30 +202,37 @@ impl LossMonitor {
             burst_mean,
             burst_deviation: burst_variance.max(0.0).sqrt(),
             residual: share(self.symbols_missed, self.symbols),
+            after_loss: self.after_loss,
+            tense: self.forecast.tense,
+            now: if self.forecast.tense { tense } else { calm },
         };
     }
 
     fn find(&self, number: PacketNumber) -> Option<usize> {
         self.pending
-            .binary_search_by_key(&number, |(number, _)| *number)
+            .binary_search_by_key(&number, |sent| sent.number)
             .ok()
     }
 
     fn set(&mut self, index: usize, fate: Fate) {
-        if let Some((_, open)) = self.pending.get_mut(index) {
-            *open = fate;
+        if let Some(sent) = self.pending.get_mut(index) {
+            sent.fate = fate;
         }
     }
 
     /// Counts the packets at the front whose fate is known.
     fn consume(&mut self) {
-        while let Some((_, fate)) = self.pending.front() {
+        while let Some(&Sent { fate, tense, .. }) = self.pending.front() {
             let lost = match fate {
                 Fate::Open => break,
                 Fate::Arrived => false,
                 Fate::Lost => true,
             };
             self.pending.pop_front();
+            let [calm, forecast] = &mut self.by_forecast;
+            let (losses, packets) = if tense { forecast } else { calm };
+            *packets = fade(*packets) + 1.0;
+            *losses = fade(*losses) + f64::from(u8::from(lost));
             self.count(lost);
         }
         if self.pending.is_empty() && self.pending.capacity() > 1024 {

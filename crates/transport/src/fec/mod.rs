@@ -32,6 +32,6 @@ pub use receiver::FecReceiver;
 pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
 pub use scheme::{negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss};
-pub use sender::{FecSender, RepairPlan};
+pub use sender::{FecSender, PathState, RepairPlan};
 pub use source::SymbolFate;
 pub use stats::FecStats;

@@ -49,6 +49,21 @@ impl RepairPlan {
     }
 }
 
+/// How a path does, as feedback finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathState {
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Latest round-trip time.
+    pub latest_rtt: Duration,
+    /// Probe timeout, without backoff.
+    pub probe_timeout: Duration,
+    /// Bytes.
+    pub congestion_window: u64,
+}
+
 /// What a lost symbol calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnLoss {
@@ -102,6 +117,7 @@ pub struct FecSender {
     waiting: VecDeque<Waiting>,
     monitors: SmallVec<[(PathId, LossMonitor); 1]>,
     smoothed_rtt: Duration,
+    probe_timeout: Duration,
     outlook: Outlook,
     /// As [`RedundancyView::held_back`].
     held_back: bool,
@@ -137,6 +153,7 @@ impl FecSender {
             waiting: VecDeque::new(),
             monitors: SmallVec::new(),
             smoothed_rtt: Duration::ZERO,
+            probe_timeout: Duration::ZERO,
             outlook: Outlook::default(),
             held_back: false,
             flow_window: None,
@@ -254,6 +271,7 @@ impl FecSender {
             datagram_bytes: outlook.datagram_bytes,
             slow_start: outlook.slow_start,
             smoothed_rtt: self.smoothed_rtt,
+            probe_timeout: self.probe_timeout,
             one_way_delay: outlook.one_way_delay.unwrap_or(self.smoothed_rtt / 2),
             deadline: outlook.deadline,
             next_message: outlook.next_message,
@@ -299,6 +317,7 @@ impl FecSender {
             return None;
         }
         self.covered = self.covered.max(window.end());
+        self.stats.expected_saving += self.scheduler.saving();
         self.queued += count;
         self.queue.push_back((window, count));
         Some((count, window.len))
@@ -435,9 +454,12 @@ impl FecSender {
 
     // ---- Feedback ----
 
-    /// Feedback is about to be processed.
-    pub fn set_rtt(&mut self, smoothed: Duration) {
-        self.smoothed_rtt = smoothed;
+    /// Feedback of a path is about to be processed.
+    pub fn on_path(&mut self, path: PathId, state: PathState) {
+        self.smoothed_rtt = state.smoothed_rtt;
+        self.probe_timeout = state.probe_timeout;
+        let monitor = self.monitor(path);
+        monitor.on_path(state.min_rtt, state.latest_rtt, state.congestion_window);
     }
 
     /// A packet was acknowledged.

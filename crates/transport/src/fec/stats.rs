@@ -16,6 +16,8 @@ pub struct FecStats {
     pub retransmitted: u64,
     /// Lost source symbols of ours that waited for a repair symbol under way.
     pub waited: u64,
+    /// How much time the repair symbols sent were expected to save, by schedulers that say so.
+    pub expected_saving: std::time::Duration,
     /// Packets received whose frames were protected.
     pub sources_received: u64,
     /// Repair symbols received.
@@ -40,6 +42,7 @@ impl FecStats {
             reported_recovered: self.reported_recovered + other.reported_recovered,
             retransmitted: self.retransmitted + other.retransmitted,
             waited: self.waited + other.waited,
+            expected_saving: self.expected_saving + other.expected_saving,
             sources_received: self.sources_received + other.sources_received,
             repairs_received: self.repairs_received + other.repairs_received,
             recovered: self.recovered + other.recovered,

@@ -30,7 +30,11 @@ fn config(scheduler: &str) -> FecConfig {
 fn sender_with(config: &FecConfig) -> FecSender {
     let peer = config.decoder_parameter().unwrap();
     let mut sender = FecSender::new(config, &peer, config.schemes[0]).unwrap();
-    sender.set_rtt(Duration::from_millis(80));
+    let state = PathState {
+        smoothed_rtt: Duration::from_millis(80),
+        ..PathState::default()
+    };
+    sender.on_path(PATH, state);
     sender
 }
 
@@ -215,21 +219,48 @@ fn what_was_recovered_is_delivered_before_and_after_its_loss() {
 }
 
 #[test]
-fn more_losses_than_repair_symbols_wait_for_nothing() {
+fn losses_beyond_repair_symbols_are_made_up_for() {
     let mut sender = sender_of("constant:10,8", 8);
     repairs(&mut sender, 1_300);
     assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
     assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
-    assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
-    // Those that waited need not wait any more.
-    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_some());
-    // Repair symbols that have arrived and told nothing leave nothing to wait for.
+    assert!(!sender.has_repairs());
+    for id in 2..5 {
+        assert_eq!(sender.on_symbol_lost(NOW, id), OnLoss::Wait);
+    }
+    assert_eq!(repairs(&mut sender, 1_300).len(), 3);
+    // One of them is lost, so all are in vain.
+    assert_eq!(sender.expire(NOW), None);
+    sender.on_repair_settled(3, false);
+    for _ in 0..5 {
+        assert!(sender.expire(NOW).is_some());
+    }
+    assert_eq!((sender.expire(NOW), sender.timer()), (None, None));
+    // One more than those that are not lost.
     let mut sender = sender_of("constant:10,8", 8);
     repairs(&mut sender, 1_300);
     sender.on_repair_settled(0, true);
     assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
     sender.on_repair_settled(1, false);
-    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Resend);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    assert_eq!(repairs(&mut sender, 1_300).len(), 1);
+}
+
+/// Repair symbols over what has left the window would help nobody: everything goes out again.
+#[test]
+fn what_has_left_the_window_is_sent_again() {
+    let narrow = FecConfig {
+        encoder_symbols: 8,
+        ..config("constant:10,8")
+    };
+    let mut sender = sender_with(&narrow);
+    (0..8).for_each(|number| send(&mut sender, number, 100));
+    repairs(&mut sender, 1_300);
+    (8..12).for_each(|number| send(&mut sender, number, 100));
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
+    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_some());
 }
 
 #[test]

@@ -12,6 +12,7 @@
 //! A view goes in, a decision comes out; what asks for too much is cut, not refused.
 
 mod ac_rlnc;
+mod auto;
 mod constant;
 pub mod flec;
 mod options;
@@ -25,6 +26,7 @@ use super::LossEstimate;
 use crate::time::Instant;
 
 pub use ac_rlnc::AcRlnc;
+pub use auto::Auto;
 pub use constant::Constant;
 pub use quirl::Quirl;
 pub use rquic::Rquic;
@@ -101,6 +103,8 @@ pub struct RedundancyView {
     pub slow_start: bool,
     /// Smoothed round-trip time of the path in use.
     pub smoothed_rtt: Duration,
+    /// Probe timeout of that path: how long nothing tells of a loss with nothing behind it.
+    pub probe_timeout: Duration,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
     pub one_way_delay: Duration,
     /// The earliest deadline, not before `now + one_way_delay`, of a message of which something is
@@ -161,6 +165,10 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;
+    /// How much time the repair symbols asked for last may be expected to save: for statistics.
+    fn saving(&self) -> Duration {
+        Duration::ZERO
+    }
     /// When to be asked though nothing happens.
     fn timer(&self) -> Option<Instant> {
         None

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    AcRlnc, Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler, RedundancyView,
-    Repairs, Rquic, SharedRedundancyFactory, flec,
+    AcRlnc, Auto, Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler,
+    RedundancyView, Repairs, Rquic, SharedRedundancyFactory, flec,
     options::{Options, nearest},
 };
 
@@ -52,7 +52,7 @@ struct BuiltIn {
 }
 
 /// To add a scheduler, add its line here.
-const BUILT_IN: [BuiltIn; 9] = [
+const BUILT_IN: [BuiltIn; 10] = [
     BuiltIn {
         name: NONE,
         usage: "none",
@@ -74,6 +74,12 @@ const BUILT_IN: [BuiltIn; 9] = [
             };
             Some(Arc::new(constant?))
         },
+    },
+    BuiltIn {
+        name: Auto::NAME,
+        usage: Auto::USAGE,
+        keys: Auto::KEYS,
+        parse: |options| Some(Arc::new(Auto::parse(options)?)),
     },
     BuiltIn {
         name: Quirl::OBJECT,

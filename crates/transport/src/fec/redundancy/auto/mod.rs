@@ -1,0 +1,445 @@
+//! `auto`: a repair symbol leaves when what it may save is worth more than what it costs.
+//!
+//! Owns: [`Auto`], what a repair symbol saves and costs.
+//! Does not own: the chances (`model.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! The reasoning, with the figures that led to it: docs/erasure-correction.md.
+
+mod model;
+
+use std::time::Duration;
+
+use model::{Chain, MOST};
+
+use super::{
+    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
+    quirl::Quirl,
+};
+use crate::time::Instant;
+
+/// Repair symbols per packet in flight where no deadline asks for more, at most. The papers' beta.
+const SHARE: f64 = 0.3;
+/// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
+/// uses the link, and who pays for its bytes, is not ours to know.
+const PRICE: f64 = 0.1;
+/// Share of messages that may come late.
+const LATE: f64 = 5e-4;
+/// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
+const FOLLOWERS: f64 = 3.0;
+/// Round-trip times from a packet to its retransmission where the time threshold tells.
+/// RFC 9002 s6.1.2.
+const RETRY: f64 = 9.0 / 8.0;
+/// What timers, and packets before it in the pacer, may take of the time that is left to a message.
+const MARGIN: Duration = Duration::from_millis(2);
+
+/// What `auto` takes into account; each can be left out, to see what it is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Terms {
+    /// The state of the queue.
+    forecast: bool,
+    /// Losses come in runs.
+    bursts: bool,
+    /// What a repair symbol takes of the link.
+    cost: bool,
+    /// Losses at the end wait for a timeout.
+    tail: bool,
+    /// Retransmission may be in time for a deadline.
+    retry: bool,
+}
+
+/// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.
+///
+/// *Without a deadline*, at the end of a burst (the application pauses, or flow control blocks), with `n`
+/// packets in flight: `r` repair symbols save `P(r) D` and cost `r t`. `P(r)` is the chance that
+/// something of the `n` is lost and all of it rebuilt ([`Chain::rescued`]); `D` how much later it
+/// would otherwise be complete, see [`Self::delay`]; `t` how long a repair symbol holds up what may
+/// follow. The `r` with the largest difference is taken, at most 0.3 `n`; those under way count.
+/// In the middle of a transfer nothing is sent: retransmission goes on beside new data, and only a
+/// repair symbol would hold that up.
+///
+/// *With a deadline* that retransmissions meet often enough, nothing is sent. Else repair symbols
+/// leave as late as the deadline allows, over all that is in flight by then, so many that less than
+/// one time in 2,000 something stays lost: the later, the more is acknowledged, and the more packets
+/// share them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Auto {
+    terms: Terms,
+    /// When repair symbols for the earliest deadline are due, and that deadline.
+    due: Option<(Instant, Instant)>,
+    /// Deadline of the message seen last, and when it was seen first.
+    seen: Option<(Instant, Instant)>,
+    /// Whether a flight of the size that the window allows would be worth a repair symbol.
+    worth: bool,
+    /// When to ask that again.
+    review: Option<Instant>,
+    saving: Duration,
+}
+
+impl Auto {
+    pub(super) const NAME: &'static str = "auto";
+    pub(super) const USAGE: &'static str =
+        "auto, or auto:TERM=off to leave a term out: forecast, bursts, cost, tail, retry";
+    pub(super) const KEYS: &'static [&'static str] =
+        &["forecast", "bursts", "cost", "tail", "retry"];
+
+    pub(super) fn parse(options: &Options<'_>) -> Option<Self> {
+        let on = |key| options.switch(key, true);
+        options.are_by_key().then_some(Self {
+            terms: Terms {
+                forecast: on("forecast")?,
+                bursts: on("bursts")?,
+                cost: on("cost")?,
+                tail: on("tail")?,
+                retry: on("retry")?,
+            },
+            due: None,
+            seen: None,
+            worth: true,
+            review: None,
+            saving: Duration::ZERO,
+        })
+    }
+
+    fn chain(&self, view: &RedundancyView) -> Chain {
+        Chain::of(&view.loss, self.terms.forecast, self.terms.bursts)
+    }
+
+    /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
+    /// a link that is idle.
+    fn cost(&self, view: &RedundancyView) -> f64 {
+        let window = view.congestion_window.max(view.datagram_bytes).max(1);
+        let share = view.datagram_bytes as f64 / window as f64;
+        if self.terms.cost {
+            PRICE * share * view.smoothed_rtt.as_secs_f64()
+        } else {
+            0.0
+        }
+    }
+
+    /// Seconds by which a loss among `packets` packets in flight makes all of them late: a round-trip
+    /// time, less what of the flight follows the lost packet, half of it on average; for the last
+    /// three, whose loss nothing shows, the probe timeout instead.
+    fn delay(&self, view: &RedundancyView, packets: u64) -> f64 {
+        let rtt = view.smoothed_rtt.as_secs_f64();
+        let packets = packets.max(1) as f64;
+        let slot = view.datagram_bytes as f64 / view.congestion_window.max(1) as f64 * rtt;
+        let follows = (packets * slot).min(rtt) / 2.0;
+        let tail = if self.terms.tail {
+            let last = (FOLLOWERS / packets).min(1.0);
+            last * view
+                .probe_timeout
+                .saturating_sub(view.smoothed_rtt)
+                .as_secs_f64()
+        } else {
+            0.0
+        };
+        rtt - follows + tail
+    }
+
+    /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
+    /// and what those beyond may save.
+    fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
+        let rescued = self.chain(view).rescued(packets, missing);
+        let (delay, cost) = (self.delay(view, packets), self.cost(view));
+        // One at least: a single packet is all there is of many answers.
+        let most = ((SHARE * packets as f64).floor() as u64).max(1);
+        let worth = |(repairs, chance): (u64, f64)| chance * delay - repairs as f64 * cost;
+        let start = rescued.get(usize::try_from(sent).unwrap_or(usize::MAX));
+        let Some(start) = start.copied() else {
+            return (sent, 0.0);
+        };
+        let mut best = (sent, start);
+        for (repairs, chance) in (0..).zip(rescued) {
+            if repairs > sent && repairs <= most && worth((repairs, chance)) > worth(best) {
+                best = (repairs, chance);
+            }
+        }
+        (best.0, ((best.1 - start) * delay).max(0.0))
+    }
+
+    fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
+        let sent = view.repairs_in_flight + u64::from(view.queued);
+        let (repairs, saving) = self.best(view, view.in_flight, view.missing, sent);
+        if repairs <= sent {
+            return Repairs::NONE;
+        }
+        self.saving = Duration::try_from_secs_f64(saving).unwrap_or_default();
+        Repairs {
+            count: u16::try_from(repairs - sent).unwrap_or(u16::MAX),
+            window: view.span,
+        }
+    }
+
+    // ---- Deadlines ----
+
+    /// When repair symbols for the earliest deadline have to leave; `None` if there is none, or
+    /// retransmission will do.
+    fn plan(&mut self, view: &RedundancyView) {
+        let Some(deadline) = view.deadline else {
+            self.due = None;
+            return;
+        };
+        if self.seen.is_none_or(|(seen, _)| seen != deadline) {
+            self.seen = Some((deadline, view.now));
+        }
+        let first = self.seen.map_or(view.now, |(_, first)| first);
+        let travel = view.one_way_delay + MARGIN;
+        let slack = deadline.saturating_since(first).saturating_sub(travel);
+        let retry = (RETRY * view.smoothed_rtt.as_secs_f64()).max(1e-3);
+        // Retransmissions that would be in time, one after the other.
+        let retries = (slack.as_secs_f64() / retry).floor();
+        let rate = self.chain(view).rate();
+        if self.terms.retry && rate.powf(1.0 + retries) <= LATE {
+            self.due = None;
+            return;
+        }
+        let left = deadline.saturating_since(view.now).saturating_sub(travel);
+        self.due = Some((view.now + left, deadline));
+    }
+
+    fn for_deadline(&self, view: &RedundancyView) -> Repairs {
+        let residual = self.chain(view).residual(view.in_flight, view.missing);
+        let enough = residual.iter().position(|late| *late <= LATE);
+        let repairs = enough.unwrap_or(MOST) as u64;
+        let sent = view.repairs_in_flight + u64::from(view.queued);
+        Repairs {
+            count: u16::try_from(repairs.saturating_sub(sent)).unwrap_or(u16::MAX),
+            window: view.span,
+        }
+    }
+}
+
+impl RedundancyScheduler for Auto {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn protects(&self, view: &RedundancyView) -> bool {
+        view.deadline.is_some() || self.worth && Quirl::is_of_last_flight(view)
+    }
+
+    fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
+        self.plan(view);
+        self.saving = Duration::ZERO;
+        match (occasion, self.due) {
+            (_, Some((due, _))) if due <= view.now => {
+                self.due = None;
+                return self.for_deadline(view);
+            }
+            // Later, with what has been acknowledged and has joined it until then.
+            (_, Some(_)) => {}
+            (Occasion::BurstEnd, None) if view.deadline.is_none() => return self.at_the_end(view),
+            (Occasion::Feedback, None) if self.review.is_none_or(|at| at <= view.now) => {
+                self.review = Some(view.now + view.smoothed_rtt);
+                let flight = view.congestion_window / view.datagram_bytes.max(1);
+                let (repairs, _) = self.best(view, flight.clamp(1, 256), 0, 0);
+                self.worth = repairs > 0;
+            }
+            _ => {}
+        }
+        Repairs::NONE
+    }
+
+    fn saving(&self) -> Duration {
+        self.saving
+    }
+
+    fn timer(&self) -> Option<Instant> {
+        self.due.map(|(due, _)| due)
+    }
+}
+
+impl RedundancyFactory for Auto {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fec::LossEstimate, fec::redundancy::registry};
+
+    fn auto(options: &str) -> Auto {
+        Auto::parse(&Options::parse(options).unwrap()).unwrap()
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    /// 20 Mb/s, 100 ms, so many packets under way.
+    fn view(in_flight: u64, rate: f64) -> RedundancyView {
+        RedundancyView {
+            now: at(1_000),
+            in_flight,
+            span: u16::try_from(in_flight).unwrap(),
+            window_bytes: 300_000,
+            congestion_window: 250_000,
+            datagram_bytes: 1_250,
+            smoothed_rtt: Duration::from_millis(100),
+            probe_timeout: Duration::from_millis(150),
+            one_way_delay: Duration::from_millis(50),
+            loss: LossEstimate {
+                packets: 10_000.0,
+                rate,
+                now: (10_000.0 * rate, 10_000.0),
+                arrival_after_loss: 1.0 - rate,
+                after_loss: 10_000.0 * rate,
+                ..LossEstimate::default()
+            },
+            ..RedundancyView::default()
+        }
+    }
+
+    #[test]
+    fn as_many_as_losses_call_for() {
+        let ask = |in_flight, rate| {
+            let repairs = auto("").ask(Occasion::BurstEnd, &view(in_flight, rate));
+            assert!(repairs.count == 0 || u64::from(repairs.window) == in_flight);
+            repairs.count
+        };
+        assert_eq!(ask(0, 0.02), 0);
+        assert_eq!(ask(30, 0.0), 0, "a path that loses nothing needs nothing");
+        assert_eq!(ask(30, 1e-6), 0, "or next to nothing");
+        assert_eq!(ask(1, 0.02), 1);
+        assert_eq!(ask(4, 0.2), 1, "no more than a share");
+        let counts = [0.001, 0.01, 0.05, 0.1].map(|rate| ask(30, rate));
+        assert!(counts.is_sorted() && counts[3] > counts[1], "{counts:?}");
+        assert!(counts[1] > 0 && counts[3] <= 9, "{counts:?}");
+    }
+
+    #[test]
+    fn what_is_under_way_counts() {
+        let mut view = view(30, 0.05);
+        let all = auto("").ask(Occasion::BurstEnd, &view).count;
+        (view.repairs_in_flight, view.queued) = (1, 1);
+        assert_eq!(auto("").ask(Occasion::BurstEnd, &view).count, all - 2);
+        view.repairs_in_flight = 1_000;
+        assert_eq!(auto("").ask(Occasion::BurstEnd, &view), Repairs::NONE);
+    }
+
+    #[test]
+    fn what_is_saved_is_told() {
+        let mut auto = auto("");
+        auto.ask(Occasion::BurstEnd, &view(30, 0.05));
+        let saving = auto.saving();
+        assert!(saving > Duration::from_millis(20) && saving < Duration::from_millis(150));
+        auto.ask(Occasion::SlotFree, &view(30, 0.05));
+        assert_eq!(auto.saving(), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_middle_of_a_transfer_gets_nothing() {
+        let mut auto = auto("");
+        let mut view = view(200, 0.05);
+        view.waiting_bytes = 1_000_000;
+        assert!(!auto.protects(&view));
+        for occasion in [Occasion::SlotFree, Occasion::Feedback, Occasion::Timer] {
+            assert_eq!(auto.ask(occasion, &view), Repairs::NONE);
+        }
+        view.waiting_bytes = 100_000;
+        assert!(auto.protects(&view));
+    }
+
+    #[test]
+    fn off_where_nothing_is_lost() {
+        let mut auto = auto("");
+        let clean = view(30, 0.0);
+        assert!(auto.protects(&clean), "nothing is known at first");
+        auto.ask(Occasion::Feedback, &clean);
+        assert!(!auto.protects(&clean));
+        let mut lossy = view(30, 0.02);
+        lossy.now = at(1_050);
+        auto.ask(Occasion::Feedback, &lossy);
+        assert!(
+            !auto.protects(&lossy),
+            "asked again after a round trip only"
+        );
+        lossy.now = at(1_100);
+        auto.ask(Occasion::Feedback, &lossy);
+        assert!(auto.protects(&lossy));
+    }
+
+    #[test]
+    fn deadlines_are_kept_at_the_last_moment() {
+        let mut auto = auto("");
+        let message = |now, in_flight, deadline| RedundancyView {
+            now: at(now),
+            deadline: Some(at(deadline)),
+            ..view(in_flight, 0.02)
+        };
+        // 110 ms for a message that takes 50: no retransmission is in time.
+        assert!(auto.protects(&message(0, 5, 110)));
+        assert_eq!(
+            auto.ask(Occasion::BurstEnd, &message(0, 5, 110)),
+            Repairs::NONE
+        );
+        assert_eq!(auto.timer(), Some(at(58)));
+        // The next joins.
+        assert_eq!(
+            auto.ask(Occasion::BurstEnd, &message(33, 12, 110)),
+            Repairs::NONE
+        );
+        let repairs = auto.ask(Occasion::Timer, &message(58, 12, 110));
+        assert!(
+            (2..=5).contains(&repairs.count) && repairs.window == 12,
+            "{repairs:?}"
+        );
+        assert_eq!(auto.timer(), None);
+        // Too late for waiting: at once.
+        let repairs = auto.ask(Occasion::BurstEnd, &message(100, 5, 151));
+        assert!(repairs.count > 0);
+    }
+
+    #[test]
+    fn retransmissions_that_are_in_time_suffice() {
+        let with = |deadline, rate| RedundancyView {
+            now: at(0),
+            deadline: Some(at(deadline)),
+            ..view(10, rate)
+        };
+        let due = |options, view: &RedundancyView| {
+            let mut auto = auto(options);
+            auto.ask(Occasion::BurstEnd, view);
+            auto.timer()
+        };
+        assert_eq!(due("", &with(170, 0.02)), None);
+        assert!(due("retry=off", &with(170, 0.02)).is_some());
+        // Of which too many would be lost as well.
+        assert!(due("", &with(170, 0.05)).is_some());
+        assert_eq!(due("", &with(290, 0.05)), None);
+    }
+
+    #[test]
+    fn odd_views_are_harmless() {
+        let mut auto = auto("");
+        for rate in [0.0, 1.0, f64::NAN, f64::INFINITY, -1.0] {
+            for in_flight in [0, 1, 60_000] {
+                let mut view = view(in_flight, rate);
+                for smoothed_rtt in [Duration::ZERO, Duration::MAX] {
+                    view.smoothed_rtt = smoothed_rtt;
+                    view.deadline = Some(at(1_000));
+                    auto.ask(Occasion::BurstEnd, &view);
+                    view.deadline = None;
+                    view.now = at(1_000);
+                    auto.ask(Occasion::BurstEnd, &view);
+                    auto.ask(Occasion::Feedback, &view);
+                }
+                (view.congestion_window, view.datagram_bytes) = (0, 0);
+                auto.ask(Occasion::BurstEnd, &view);
+            }
+        }
+    }
+
+    #[test]
+    fn options() {
+        assert!(registry::parse("auto:tail=off,bursts=off").is_ok());
+        let error = registry::parse("auto:tial=off").unwrap_err().to_string();
+        assert!(error.contains("tail"), "{error}");
+        assert!(registry::parse("auto:3").is_err());
+    }
+}

@@ -1,0 +1,222 @@
+//! What repair symbols may be expected to do: the numbers behind `auto`.
+//!
+//! Owns: the chance that so many repair symbols rebuild all that is lost of so many packets, under
+//! Gilbert's model of losses.
+//! Does not own: what that is worth and costs (`mod.rs`), what is known of losses
+//! (`loss_monitor.rs`).
+
+use crate::fec::LossEstimate;
+
+/// Repair symbols that are weighed at most, at a time.
+pub(super) const MOST: usize = 24;
+/// Packets that the estimate of a new path counts for.
+const PRIOR_PACKETS: f64 = 50.0;
+/// Losses among these.
+const PRIOR_LOSSES: f64 = 0.5;
+/// Losses followed by a packet whose fate is known, and arrivals among these packets.
+const PRIOR_AFTER_LOSS: (f64, f64) = (4.0, 3.0);
+/// Packets that the estimate of all states counts for where one state is asked for.
+const PRIOR_STATE: f64 = 100.0;
+
+/// Gilbert's model: a chain of packets, each lost or not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Chain {
+    /// A loss after an arrival.
+    pub(super) p: f64,
+    /// An arrival after a loss.
+    pub(super) q: f64,
+}
+
+impl Chain {
+    /// What `loss` tells, with what is assumed where it tells little: the first half of a loss in 50
+    /// packets, a quarter of losses followed by another. `forecast`: for the state of the queue now,
+    /// else on average; `bursts`: with runs of losses, else each for itself.
+    pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
+        let packets = sound(loss.packets);
+        let lost = sound(loss.rate).min(1.0) * packets;
+        let all = (lost + PRIOR_LOSSES) / (packets + PRIOR_PACKETS);
+        let rate = if forecast {
+            let (losses, packets) = (sound(loss.now.0), sound(loss.now.1));
+            (losses + all * PRIOR_STATE) / (packets + PRIOR_STATE)
+        } else {
+            all
+        };
+        let rate = rate.clamp(0.0, 0.5);
+        let q = if bursts {
+            let known = sound(loss.after_loss);
+            let arrivals = known * sound(loss.arrival_after_loss).min(1.0) + PRIOR_AFTER_LOSS.1;
+            (arrivals / (known + PRIOR_AFTER_LOSS.0)).clamp(0.05, 1.0)
+        } else {
+            1.0 - rate
+        };
+        let p = (rate * q / (1.0 - rate)).clamp(0.0, 1.0);
+        Self { p, q }
+    }
+
+    /// Share of packets lost.
+    pub(super) fn rate(self) -> f64 {
+        if self.p > 0.0 {
+            self.p / (self.p + self.q)
+        } else {
+            0.0
+        }
+    }
+
+    /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
+    /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
+    /// lost does nothing. Work: `packets + MOST` times [`MOST`].
+    pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
+        // By losses so far; what exceeds the table is beyond help.
+        let mut arrived = [0.0; MOST + 1];
+        let mut lost = [0.0; MOST + 1];
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let rate = self.rate();
+        if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
+            (*first, *then) = (1.0 - rate, rate);
+        }
+        for _ in 0..packets {
+            self.step(&mut arrived, &mut lost);
+        }
+        if known == 0 {
+            // Nothing is lost: nothing to rescue.
+            for none in arrived.iter_mut().take(1).chain(lost.iter_mut().take(1)) {
+                *none = 0.0;
+            }
+        }
+        let mut rescued = [0.0; MOST + 1];
+        for (repairs, rescued) in rescued.iter_mut().enumerate() {
+            if repairs > 0 {
+                self.step(&mut arrived, &mut lost);
+            }
+            let few = arrived.iter().zip(&lost).take(repairs + 1);
+            *rescued = few.map(|(arrived, lost)| arrived + lost).sum();
+        }
+        rescued
+    }
+
+    /// For 0 to [`MOST`] repair symbols: the chance that something remains lost.
+    pub(super) fn residual(self, packets: u64, known: u64) -> [f64; MOST + 1] {
+        let mut residual = self.rescued(packets, known);
+        let nothing = if known == 0 {
+            let rate = self.rate();
+            let after = packets.saturating_sub(1) as f64;
+            (1.0 - rate) * (1.0 - self.p).powf(after)
+        } else {
+            0.0
+        };
+        for value in &mut residual {
+            *value = (1.0 - nothing - *value).max(0.0);
+        }
+        residual
+    }
+
+    /// One more packet.
+    fn step(self, arrived: &mut [f64; MOST + 1], lost: &mut [f64; MOST + 1]) {
+        let (mut from_arrived, mut from_lost) = (0.0, 0.0);
+        for (arrived, lost) in arrived.iter_mut().zip(lost.iter_mut()) {
+            let (a, l) = (*arrived, *lost);
+            *arrived = a * (1.0 - self.p) + l * self.q;
+            // Of those with one loss less.
+            *lost = from_arrived * self.p + from_lost * (1.0 - self.q);
+            (from_arrived, from_lost) = (a, l);
+        }
+    }
+}
+
+/// A count; 0 for what is none.
+fn sound(count: f64) -> f64 {
+    if count.is_finite() {
+        count.max(0.0)
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn independent_losses_are_binomial() {
+        let chain = Chain { p: 0.1, q: 0.9 };
+        let rescued = chain.rescued(10, 0);
+        let choose =
+            |n: u32, k: u32| (0..k).fold(1.0, |c, i| c * f64::from(n - i) / f64::from(i + 1));
+        for repairs in 0..6 {
+            let n = 10 + repairs;
+            let at_most: f64 = (0..=repairs)
+                .map(|k| choose(n, k) * 0.1_f64.powi(k as i32) * 0.9_f64.powi((n - k) as i32))
+                .sum();
+            let nothing = 0.9_f64.powi(10);
+            // What is lost of the repair symbols alone is nothing to rescue.
+            let idle: f64 = 0.9_f64.powi(10);
+            assert!((rescued[repairs as usize] - (at_most - idle)).abs() < 1e-12);
+            let residual = chain.residual(10, 0)[repairs as usize];
+            assert!((residual - (1.0 - nothing - (at_most - idle))).abs() < 1e-12);
+        }
+        assert_eq!(rescued[0], 0.0);
+    }
+
+    /// The sums against a chain played out.
+    #[test]
+    fn runs_of_losses_as_played_out() {
+        let seed = 11;
+        let mut rng = Rng::from_u64(seed);
+        let chain = Chain { p: 0.05, q: 0.4 };
+        let (packets, known, rounds) = (20, 1, 200_000);
+        let mut counts = [0_u32; 9];
+        for _ in 0..rounds {
+            let mut lost = rng.unit_f64() < chain.rate();
+            let mut losses = known;
+            let mut step = || {
+                let change = if lost { chain.q } else { chain.p };
+                lost ^= rng.unit_f64() < change;
+                u64::from(lost)
+            };
+            losses += (0..packets).map(|_| step()).sum::<u64>();
+            for repairs in 0..counts.len() as u64 {
+                if repairs > 0 {
+                    losses += step();
+                }
+                counts[repairs as usize] += u32::from(losses <= repairs);
+            }
+        }
+        let rescued = chain.rescued(packets, known);
+        for (repairs, count) in counts.into_iter().enumerate() {
+            let share = f64::from(count) / f64::from(rounds);
+            let expected = rescued[repairs];
+            assert!(
+                (share - expected).abs() < 0.005,
+                "{repairs}: {share} {expected}, seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn hopeless_and_empty_cases() {
+        let chain = Chain { p: 0.1, q: 0.9 };
+        assert_eq!(chain.rescued(0, 0), [0.0; MOST + 1]);
+        assert_eq!(chain.rescued(5, 1_000), [0.0; MOST + 1]);
+        assert_eq!(chain.residual(5, 1_000), [1.0; MOST + 1]);
+        let perfect = Chain { p: 0.0, q: 1.0 };
+        assert_eq!(perfect.residual(200, 0), [0.0; MOST + 1]);
+        assert_eq!(perfect.rescued(200, 0), [0.0; MOST + 1]);
+    }
+
+    #[test]
+    fn what_is_not_known_is_assumed() {
+        let new = Chain::of(&LossEstimate::default(), true, true);
+        assert!((new.rate() - 0.01).abs() < 1e-9 && new.q < 1.0);
+        let mut loss = LossEstimate {
+            packets: 2_000.0,
+            rate: 0.0,
+            ..LossEstimate::default()
+        };
+        assert!(Chain::of(&loss, true, true).rate() < 0.001);
+        // Lossy on the whole, but not in the state that the queue is in now.
+        (loss.rate, loss.now) = (0.02, (0.0, 1_000.0));
+        assert!(Chain::of(&loss, true, true).rate() < 0.002);
+        assert!(Chain::of(&loss, false, true).rate() > 0.015);
+    }
+}
