@@ -27,6 +27,7 @@ pub mod datagram;
 pub mod endpoint;
 pub mod error;
 pub mod fec;
+pub mod message;
 pub mod observe;
 pub mod packet;
 pub mod path;

@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, endpoint::UsedTokens,
-    fec::FecConfig, observe::SharedSinkFactory, stream::sched::SharedStreamSchedulerFactory,
-    wire::Version,
+    fec::FecConfig, message::MessageConfig, observe::SharedSinkFactory,
+    stream::sched::SharedStreamSchedulerFactory, wire::Version,
 };
 
 pub use profile::Profile;
@@ -147,6 +147,9 @@ pub struct TransportConfig {
     /// DATAGRAM payload bytes waiting to be sent. Default 1 MiB.
     pub datagram_send_buffer_bytes: usize,
 
+    /// Bounds of messages.
+    pub messages: MessageConfig,
+
     /// RTT assumed before the first sample. Default 333 ms. RFC 9002 s6.2.2.
     pub initial_rtt: Duration,
     /// Initial congestion window in datagrams. Default 10. RFC 9002 s7.2.
@@ -230,6 +233,7 @@ impl Default for TransportConfig {
             stream_scheduler: crate::stream::sched::registry::default_factory(),
             datagram_receive_buffer_bytes: 1 << 20,
             datagram_send_buffer_bytes: 1 << 20,
+            messages: MessageConfig::default(),
             initial_rtt: Duration::from_millis(333),
             initial_window_packets: 10,
             packet_threshold: 3,

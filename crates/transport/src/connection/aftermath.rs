@@ -24,6 +24,7 @@ impl Connection {
     /// Nothing but a close will be sent, and nothing but a close heeded.
     pub(super) fn release(&mut self) {
         self.streams.on_connection_over(&self.config);
+        self.messages.on_connection_over(&mut self.streams);
         self.datagrams.stop_sending();
         self.control.stop_sending();
         self.fec.release();
@@ -73,6 +74,7 @@ impl Connection {
         }
         self.streams.discard_unread();
         self.datagrams.discard_unread();
+        self.messages.abandon();
         self.control.received_token = None;
         self.outbox.abandon();
         self.handshake.session = None;

@@ -52,6 +52,9 @@ impl Connection {
         if let Some(event) = self.streams.poll_event() {
             return Some(Event::Stream(event));
         }
+        if let Some(event) = self.messages.poll_event() {
+            return Some(Event::Message(event));
+        }
         self.outbox.pop_last()
     }
 
@@ -78,6 +81,9 @@ impl Connection {
     /// # Errors
     /// [`WriteError`] when the stream does not exist, is finished, reset, stopped, or blocked.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        if self.streams.is_of_message(id) {
+            return Err(WriteError::UnknownStream);
+        }
         self.streams.write(id, data)
     }
 
@@ -86,6 +92,9 @@ impl Connection {
     /// # Errors
     /// As [`Connection::write`].
     pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        if self.streams.is_of_message(id) {
+            return Err(WriteError::UnknownStream);
+        }
         self.streams.write_bytes(id, data)
     }
 
@@ -94,6 +103,9 @@ impl Connection {
     /// # Errors
     /// [`WriteError`] when the stream does not exist or was finished, reset or stopped.
     pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
+        if self.streams.is_of_message(id) {
+            return Err(WriteError::UnknownStream);
+        }
         self.streams.finish(id)
     }
 
@@ -102,6 +114,9 @@ impl Connection {
     /// # Errors
     /// [`ResetError`] when there is nothing to reset.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ResetError> {
+        if self.streams.is_of_message(id) {
+            return Err(ResetError::UnknownStream);
+        }
         self.streams.reset(id, code.min(MAX_VARINT))
     }
 
@@ -115,6 +130,9 @@ impl Connection {
         code: u64,
         reliable_size: u64,
     ) -> Result<(), ResetError> {
+        if self.streams.is_of_message(id) {
+            return Err(ResetError::UnknownStream);
+        }
         self.streams
             .reset_at(id, code.min(MAX_VARINT), reliable_size)
     }
@@ -134,6 +152,9 @@ impl Connection {
     /// # Errors
     /// [`ReadError`] when the stream was reset by the peer or does not exist (any more).
     pub fn read(&mut self, id: StreamId, max_bytes: usize) -> Result<ReadOutcome, ReadError> {
+        if self.streams.is_of_message(id) {
+            return Err(ReadError::UnknownStream);
+        }
         self.streams.read(id, max_bytes)
     }
 
@@ -147,6 +168,9 @@ impl Connection {
         id: StreamId,
         max_bytes: usize,
     ) -> Result<UnorderedOutcome, ReadError> {
+        if self.streams.is_of_message(id) {
+            return Err(ReadError::UnknownStream);
+        }
         self.streams.read_unordered(id, max_bytes)
     }
 
@@ -169,6 +193,9 @@ impl Connection {
     /// # Errors
     /// [`ReadError`] when there is nothing to stop.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ReadError> {
+        if self.streams.is_of_message(id) {
+            return Err(ReadError::UnknownStream);
+        }
         self.streams.stop(id, code.min(MAX_VARINT))
     }
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::{
     error::ConnectionError,
+    message::MessageEvent,
     path::{IssuedConnectionId, PathEvent},
     stream::StreamEvent,
     units::PathId,
@@ -28,6 +29,8 @@ pub enum Event {
     DatagramReceived,
     /// The datagram send queue has room again.
     DatagramsUnblocked,
+    /// Something about messages.
+    Message(MessageEvent),
     /// A path changed.
     Path(PathEvent),
     /// The connection is over. Comes once.

@@ -198,6 +198,13 @@ impl Connection {
 
     /// Tells the rooms that what these tokens stand for was delivered, or is lost.
     fn route_tokens(&mut self, now: Instant, tokens: &mut Vec<Token>, delivered: bool) {
+        if delivered && self.messages.in_use() {
+            for token in tokens.iter() {
+                if let Token::Stream { id, .. } = token {
+                    self.messages.on_recovered(*id);
+                }
+            }
+        }
         if let Some(path) = self.paths.get_mut(PathId::ZERO) {
             let mut fates = FrameFates {
                 now,

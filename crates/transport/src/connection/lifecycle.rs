@@ -181,6 +181,8 @@ impl Connection {
         self.life.handshake_deadline = None;
         self.life.keep_alive_at = None;
         self.outbox.lost(Event::Lost(lost));
+        // What the last packet acknowledged has its fate.
+        self.catch_up_with_messages(now);
         self.release();
     }
 

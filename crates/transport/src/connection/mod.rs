@@ -26,6 +26,7 @@ mod fates;
 mod fec;
 mod handshake;
 mod lifecycle;
+mod messages;
 mod migration;
 mod mtu_probe;
 mod observation;
@@ -48,6 +49,7 @@ use crate::{
     config::{EndpointConfig, TransportConfig},
     datagram::DatagramQueue,
     endpoint::DatagramMeta,
+    message::Messages,
     observe::{self, ConnectionInfo, Observer},
     packet::Token,
     path::{IssuedConnectionId, Path, PathSet},
@@ -104,6 +106,7 @@ pub struct Connection {
     paths: PathSet,
     streams: StreamSet,
     datagrams: DatagramQueue,
+    messages: Messages,
     control: Control,
     fec: Fec,
     /// The peer's transport parameters, defaults until known.
@@ -180,6 +183,7 @@ impl Connection {
             paths: PathSet::new(path),
             streams: StreamSet::new(side, &config),
             datagrams: DatagramQueue::new(&config),
+            messages: Messages::default(),
             control: Control::new(params.validation_tokens.clone()),
             fec: Fec::default(),
             peer: TransportParameters::default(),
@@ -219,6 +223,7 @@ impl Connection {
         self.update_key_phase(now);
         let window = self.paths.iter().map(|path| path.recovery.window()).sum();
         self.streams.set_congestion_window(window);
+        self.catch_up_with_messages(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);

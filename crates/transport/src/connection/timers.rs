@@ -35,6 +35,7 @@ impl Connection {
             next,
             self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()),
         );
+        next = earliest(next, self.messages.timer());
         earliest(next, self.fec.timer())
     }
 
@@ -217,8 +218,10 @@ impl Connection {
                         fec: None,
                         symbol: None,
                     };
+                    let notices = fates.streams.notices_len();
                     path.recovery
                         .resend_oldest(&mut path.space, usize::from(packets), &mut fates);
+                    fates.streams.forget_losses(notices);
                 }
             }
         }

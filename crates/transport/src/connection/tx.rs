@@ -9,6 +9,7 @@ use super::{
     datagram_builder::{DatagramBuilder, OpenPacket, SealContext},
     fec::outlook,
     lifecycle::State,
+    messages::one_way_delay,
     rx::packet_type_of,
 };
 use crate::{
@@ -98,6 +99,10 @@ impl Connection {
     }
 
     fn transmit(&mut self, now: Instant, buf: &mut [u8], max_segments: usize) -> Option<Transmit> {
+        if self.streams.has_notices() {
+            // Of what the application called since the last input.
+            self.catch_up_with_messages(now);
+        }
         if self.datagrams.has_frames() {
             let room = self.datagram_room();
             self.datagrams.drop_oversized(room);
@@ -566,6 +571,8 @@ impl Connection {
             now,
         );
         let full = permit.is_full(level);
+        let rtt = path.recovery.rtt();
+        self.streams.set_time(now, || one_way_delay(rtt));
         // Padding would become part of a symbol, and its datagram may need some.
         let may_protect = full && level == Level::OneRtt && builder_is_empty;
         let streams = &self.streams;

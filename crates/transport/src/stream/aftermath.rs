@@ -26,6 +26,8 @@ impl StreamSet {
         self.resend_max_data = false;
         self.stats.released_bytes += std::mem::take(&mut self.stats.send_buffered_bytes);
         self.borrowed = 0;
+        self.messages.with_deadline = 0;
+        self.messages.notices = Vec::new();
         let before = std::mem::take(&mut self.table);
         for mut stream in before.into_streams() {
             stream.send = None;

@@ -29,6 +29,13 @@ impl StreamSet {
     /// The next stream that the peer opened, in the order of their IDs. Read it at once: events of
     /// before may be gone.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        if dir == Dir::Uni && self.messages.takes_uni {
+            return None;
+        }
+        self.accept_next(dir)
+    }
+
+    pub(super) fn accept_next(&mut self, dir: Dir) -> Option<StreamId> {
         let (index, touched) = self.limits.remote_mut(dir).accept()?;
         let id = StreamId::new(self.limits.side().peer(), dir, index);
         if touched == Touched::New {
@@ -181,13 +188,14 @@ impl StreamSet {
             let event = self.events.pop()?;
             match event {
                 StreamEvent::Readable(id) => match self.table.get_mut(id) {
-                    Some(stream) => stream.readable_queued = false,
-                    None => continue,
+                    Some(stream) if !stream.message => stream.readable_queued = false,
+                    _ => continue,
                 },
                 StreamEvent::Writable(id) => match self.table.get_mut(id) {
                     Some(stream) => stream.writable_queued = false,
                     None => continue,
                 },
+                StreamEvent::Opened(Dir::Uni) if self.messages.takes_uni => continue,
                 _ => {}
             }
             return Some(event);

@@ -4,7 +4,7 @@
 //! Owns: [`StreamSet`], every stream's send and receive half, both directions of flow control,
 //! stream limits, what is retransmitted of a stream, the order of streams ([`sched`]).
 //! Does not own: encoding (`wire/`), loss detection (`recovery/`), when a packet is built
-//! (`connection/`), messages and deadlines.
+//! (`connection/`), messages beyond the streams that carry them (`message/`).
 //! Called by: `connection/` for API calls (`api.rs`), dispatch (`input.rs`), the pump and the fate
 //! of tokens (`output.rs`).
 //! Spec: RFC 9000 s2, s3, s4, s19.4-19.14; RESET_STREAM_AT (draft -10); RFC 9218 for priorities.
@@ -28,6 +28,7 @@ mod id_hash;
 mod input;
 mod journal;
 mod limits;
+mod messages;
 mod output;
 mod range_set;
 mod recv;
@@ -52,6 +53,7 @@ use crate::{
 use events::EventQueue;
 use flow::{ReceiveWindow, SendCredit};
 use limits::StreamLimits;
+use messages::MessageStreams;
 use recv::RecvHalf;
 use sched::{Priority, StreamScheduler};
 use send::{Demand, SendHalf};
@@ -60,6 +62,7 @@ use table::{Stream, Table};
 
 pub use id_hash::{IdHash, IdHasher};
 pub(crate) use journal::{Journal, Note};
+pub(crate) use messages::Notice;
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
     UnorderedOutcome, WriteError,
@@ -118,6 +121,7 @@ pub struct StreamSet {
     resend_max_data: bool,
 
     events: EventQueue,
+    messages: MessageStreams,
     stats: StreamStats,
     pub(crate) journal: Journal,
     floods: Floods,
@@ -160,6 +164,7 @@ impl StreamSet {
             control_overflowed: false,
             resend_max_data: false,
             events: EventQueue::new(config.limits.pending_events),
+            messages: MessageStreams::default(),
             stats: StreamStats::default(),
             journal: Journal::default(),
             floods: Floods::default(),
@@ -311,6 +316,8 @@ impl StreamSet {
             send: sends.then(|| SendHalf::new(max)),
             recv: receives.then(|| RecvHalf::new(self.stream_window)),
             priority: Priority::default(),
+            deadline: None,
+            message: false,
             borrowed: 0,
             due: 0,
             in_control: false,
@@ -338,7 +345,8 @@ impl StreamSet {
             (true, false) => {
                 stream.ready = true;
                 self.ready += 1;
-                self.scheduler.on_ready(id, stream.priority);
+                self.scheduler
+                    .on_ready(id, stream.priority, stream.deadline);
             }
             (false, true) => {
                 stream.ready = false;
@@ -382,16 +390,29 @@ impl StreamSet {
 
     /// Queues an event of a stream. `Readable` and `Writable` are queued once at a time.
     fn emit(&mut self, event: StreamEvent) {
-        match event {
+        let of_message = match event {
             StreamEvent::Readable(id) => match self.table.get_mut(id) {
-                Some(stream) if !stream.readable_queued => stream.readable_queued = true,
+                Some(stream) if !stream.readable_queued => {
+                    stream.readable_queued = true;
+                    stream.message
+                }
                 _ => return,
             },
             StreamEvent::Writable(id) => match self.table.get_mut(id) {
-                Some(stream) if !stream.writable_queued => stream.writable_queued = true,
+                Some(stream) if !stream.writable_queued => {
+                    stream.writable_queued = true;
+                    stream.message
+                }
                 _ => return,
             },
-            _ => {}
+            StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } => {
+                self.table.get(id).is_some_and(|stream| stream.message)
+            }
+            StreamEvent::Opened(_) | StreamEvent::Available(_) => false,
+        };
+        if of_message {
+            self.messages.on_event(event);
+            return;
         }
         let table = &self.table;
         self.events.push(event, |event| match event {
@@ -501,6 +522,7 @@ impl StreamSet {
             self.scheduler.on_quiet(id);
         }
         self.borrowed = self.borrowed.saturating_sub(stream.borrowed);
+        self.messages.with_deadline -= usize::from(stream.deadline.is_some());
         self.table.recycle(stream);
         if !self.limits.is_local(id) {
             self.limits.remote_mut(id.dir()).on_closed();

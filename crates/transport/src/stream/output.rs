@@ -204,14 +204,14 @@ impl StreamSet {
                 len,
                 fin,
             } => {
-                let Some(send) = self
-                    .table
-                    .get_mut(id)
-                    .and_then(|stream| stream.send.as_mut())
-                else {
+                let Some(stream) = self.table.get_mut(id) else {
                     return;
                 };
+                let Some(send) = &mut stream.send else { return };
                 send.on_lost(offset..offset.saturating_add(len.into()), fin);
+                if stream.deadline.is_some() {
+                    self.messages.on_lost(id);
+                }
                 self.refresh(id);
             }
             Token::ResetStream(id) | Token::ResetStreamAt(id) => self.owe(id, due::RESET),
@@ -250,6 +250,9 @@ impl StreamSet {
                 continue;
             };
             let mut owed = 0;
+            if stream.deadline.is_some() {
+                self.messages.on_lost(id);
+            }
             if let Some(send) = &mut stream.send {
                 send.rewind();
                 if send.reset_to_send().is_some() {
@@ -359,6 +362,7 @@ impl StreamSet {
     fn write_one(&mut self, id: StreamId, packet: &mut PacketWriter<'_>) -> bool {
         let credit = self.credit.available();
         let stream = self.table.get_mut(id);
+        let deadline = stream.as_ref().and_then(|stream| stream.deadline);
         let next = stream
             .and_then(|stream| stream.send.as_mut())
             .and_then(|send| send.next_segment().map(|segment| (send, segment)));
@@ -414,6 +418,9 @@ impl StreamSet {
         let held_back = is_held_back(send);
         let demand = send.demand(credit > used);
         self.credit.used += used;
+        if deadline.is_some() {
+            self.messages.sent_deadline = deadline;
+        }
         if segment.is_new {
             self.stats.sent_bytes += len;
         } else {

@@ -307,6 +307,15 @@ impl SendHalf {
         fresh
     }
 
+    /// Whether everything up to the end was sent, and none of it is known to be lost.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        matches!(self.state, SendState::DataSent | SendState::DataRecvd)
+            && self.reset.is_none()
+            && matches!(self.fin, Fin::Sent | Fin::Acked)
+            && self.buffer.first_lost().is_none()
+            && self.buffer.unsent() == self.buffer.end()
+    }
+
     /// A STREAM frame was acknowledged. Returns how many bytes were released.
     pub(super) fn on_acked(&mut self, range: Range<u64>, fin: bool) -> u64 {
         if !matches!(self.state, SendState::Send | SendState::DataSent) {

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::{id_hash::IdHash, recv::RecvHalf, sched::Priority, send::SendHalf};
-use crate::units::StreamId;
+use crate::{time::Instant, units::StreamId};
 
 /// Control frames that a stream owes, as bits.
 pub(super) mod due {
@@ -22,6 +22,10 @@ pub(super) struct Stream {
     /// `None` when our unidirectional.
     pub(super) recv: Option<RecvHalf>,
     pub(super) priority: Priority,
+    /// When it must have arrived, if it carries a message that must.
+    pub(super) deadline: Option<Instant>,
+    /// Carries a message: what happens to it is for the room of messages to know.
+    pub(super) message: bool,
     /// Receive-buffer slices counted for this stream.
     pub(super) borrowed: usize,
     /// Control frames owed, bits of [`due`].

@@ -1,7 +1,7 @@
 //! The stream that has been ready longest, until it has nothing more to send.
 
 use super::{Priority, StreamScheduler, ring::Ring};
-use crate::units::StreamId;
+use crate::{time::Instant, units::StreamId};
 
 /// `fifo`: no sharing; a stream that goes quiet and comes back queues at the end.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl StreamScheduler for Fifo {
         Self::NAME
     }
 
-    fn on_ready(&mut self, id: StreamId, _priority: Priority) {
+    fn on_ready(&mut self, id: StreamId, _priority: Priority, _deadline: Option<Instant>) {
         self.ring.push_back(id);
     }
 

@@ -1,13 +1,14 @@
 //! Which stream fills the next packet.
 //!
 //! Purpose: the [`StreamScheduler`] policy and its built-in implementations
-//! (`round-robin`, `fifo`, `priority`).
+//! (`round-robin`, `fifo`, `priority`, `deadline`).
 //! Owns: an order over ready streams. Does not own: stream data, flow control, what is ready.
 //! Called by: `stream/` when a packet has room.
 //! Spec: RFC 9218 for `priority` (urgency 0..=7, incremental).
 //! To add a variant: one file here and one line in `registry.rs`.
 
 mod ascending;
+mod deadline;
 mod fifo;
 mod priority;
 pub mod registry;
@@ -16,9 +17,9 @@ mod round_robin;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::units::StreamId;
+use crate::{time::Instant, units::StreamId};
 
 /// Priority of a stream. RFC 9218 s4: smaller urgency goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,12 +50,18 @@ const TURN_BYTES: u64 = 8 * 1024;
 pub trait StreamScheduler: fmt::Debug + Send {
     /// CLI flag, registry key and qlog value.
     fn name(&self) -> &'static str;
-    /// `id` has data that flow control allows. Called only for streams that were not ready.
-    fn on_ready(&mut self, id: StreamId, priority: Priority);
+    /// `id` has data that flow control allows. Called only for streams that were not ready. Streams
+    /// of messages may have a deadline, which never changes.
+    fn on_ready(&mut self, id: StreamId, priority: Priority, deadline: Option<Instant>);
     /// `id` has nothing more to send for now (or is gone). Called only for ready streams.
     fn on_quiet(&mut self, id: StreamId);
     /// The priority of a ready stream changed.
     fn on_priority(&mut self, id: StreamId, priority: Priority);
+    /// What time it is, and how long a packet takes to arrive (zero if nobody knows). Told before
+    /// each packet while some stream has a deadline.
+    fn on_time(&mut self, now: Instant, one_way_delay: Duration) {
+        let _ = (now, one_way_delay);
+    }
     /// The stream to write next; `None` when none is ready.
     fn next(&mut self) -> Option<StreamId>;
     /// `bytes` of `id` were put into a packet; it may still be ready.

@@ -1,7 +1,7 @@
 //! Extensible priorities. RFC 9218.
 
 use super::{Priority, StreamScheduler, TURN_BYTES, ascending::Ascending, ring::Ring};
-use crate::units::StreamId;
+use crate::{time::Instant, units::StreamId};
 
 const URGENCIES: usize = 8;
 
@@ -94,7 +94,7 @@ impl StreamScheduler for ByPriority {
         Self::NAME
     }
 
-    fn on_ready(&mut self, id: StreamId, priority: Priority) {
+    fn on_ready(&mut self, id: StreamId, priority: Priority, _deadline: Option<Instant>) {
         let urgency = Self::urgency(priority);
         if let Some(level) = self.levels.get_mut(urgency) {
             level.insert(id, priority.incremental);
@@ -109,7 +109,7 @@ impl StreamScheduler for ByPriority {
 
     fn on_priority(&mut self, id: StreamId, priority: Priority) {
         self.remove(id);
-        self.on_ready(id, priority);
+        self.on_ready(id, priority, None);
     }
 
     fn next(&mut self) -> Option<StreamId> {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    SharedStreamSchedulerFactory, StreamScheduler, StreamSchedulerFactory, fifo::Fifo,
-    priority::ByPriority, round_robin::RoundRobin,
+    SharedStreamSchedulerFactory, StreamScheduler, StreamSchedulerFactory, deadline::Deadline,
+    fifo::Fifo, priority::ByPriority, round_robin::RoundRobin,
 };
 
 /// One built-in scheduler: its name and its constructor.
@@ -25,7 +25,7 @@ impl StreamSchedulerFactory for BuiltIn {
 }
 
 /// To add a scheduler, add its line here.
-const BUILT_IN: [BuiltIn; 3] = [
+const BUILT_IN: [BuiltIn; 4] = [
     BuiltIn {
         name: ByPriority::NAME,
         build: || Box::new(ByPriority::default()),
@@ -37,6 +37,10 @@ const BUILT_IN: [BuiltIn; 3] = [
     BuiltIn {
         name: Fifo::NAME,
         build: || Box::new(Fifo::default()),
+    },
+    BuiltIn {
+        name: Deadline::NAME,
+        build: || Box::new(Deadline::default()),
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Every ready stream in turn, whatever its priority.
 
 use super::{Priority, StreamScheduler, TURN_BYTES, ring::Ring};
-use crate::units::StreamId;
+use crate::{time::Instant, units::StreamId};
 
 /// `round-robin`: each ready stream puts [`TURN_BYTES`] before the next one goes.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl StreamScheduler for RoundRobin {
         Self::NAME
     }
 
-    fn on_ready(&mut self, id: StreamId, _priority: Priority) {
+    fn on_ready(&mut self, id: StreamId, _priority: Priority, _deadline: Option<Instant>) {
         self.ring.push_back(id);
     }
 

@@ -40,7 +40,7 @@ fn drain(scheduler: &mut dyn StreamScheduler) -> Vec<u64> {
 fn registry_names_match() {
     assert_eq!(
         names().collect::<Vec<_>>(),
-        ["priority", "round-robin", "fifo"]
+        ["priority", "round-robin", "fifo", "deadline"]
     );
     for name in names() {
         let factory = by_name(name).unwrap();
@@ -57,7 +57,7 @@ fn contract_of_every_scheduler() {
         assert_eq!(scheduler.next(), None);
         let incremental = priority(3, true);
         for index in [3, 1, 2, 0] {
-            scheduler.on_ready(id(index), incremental);
+            scheduler.on_ready(id(index), incremental, None);
         }
         assert_eq!(
             scheduler.next(),
@@ -77,7 +77,7 @@ fn contract_of_every_scheduler() {
 fn round_robin_shares() {
     let mut scheduler = by_name("round-robin").unwrap().build();
     for index in 0..3 {
-        scheduler.on_ready(id(index), priority(index as u8, false));
+        scheduler.on_ready(id(index), priority(index as u8, false), None);
     }
     assert_eq!(turns(&mut *scheduler, 6), [0, 1, 2, 0, 1, 2]);
     scheduler.on_quiet(id(1));
@@ -88,22 +88,22 @@ fn round_robin_shares() {
 fn fifo_serves_one_to_the_end() {
     let mut scheduler = by_name("fifo").unwrap().build();
     for index in [2, 0, 1] {
-        scheduler.on_ready(id(index), Priority::default());
+        scheduler.on_ready(id(index), Priority::default(), None);
     }
     assert_eq!(turns(&mut *scheduler, 3), [2, 2, 2]);
     scheduler.on_quiet(id(2));
-    scheduler.on_ready(id(2), Priority::default());
+    scheduler.on_ready(id(2), Priority::default(), None);
     assert_eq!(drain(&mut *scheduler), [0, 1, 2]);
 }
 
 #[test]
 fn priority_serves_urgency_then_id() {
     let mut scheduler = by_name("priority").unwrap().build();
-    scheduler.on_ready(id(5), priority(3, false));
-    scheduler.on_ready(id(4), priority(3, false));
-    scheduler.on_ready(id(9), priority(200, false));
+    scheduler.on_ready(id(5), priority(3, false), None);
+    scheduler.on_ready(id(4), priority(3, false), None);
+    scheduler.on_ready(id(9), priority(200, false), None);
     assert_eq!(turns(&mut *scheduler, 2), [4, 4]);
-    scheduler.on_ready(id(8), priority(0, true));
+    scheduler.on_ready(id(8), priority(0, true), None);
     assert_eq!(turns(&mut *scheduler, 2), [8, 8]);
     scheduler.on_priority(id(9), priority(1, false));
     assert_eq!(drain(&mut *scheduler), [8, 9, 4, 5]);
@@ -113,13 +113,69 @@ fn priority_serves_urgency_then_id() {
 fn priority_shares_among_incremental() {
     let mut scheduler = by_name("priority").unwrap().build();
     for index in 0..3 {
-        scheduler.on_ready(id(index), priority(3, true));
+        scheduler.on_ready(id(index), priority(3, true), None);
     }
     assert_eq!(turns(&mut *scheduler, 4), [0, 1, 2, 0]);
     // All non-incremental streams together count as one more.
-    scheduler.on_ready(id(11), priority(3, false));
-    scheduler.on_ready(id(10), priority(3, false));
+    scheduler.on_ready(id(11), priority(3, false), None);
+    scheduler.on_ready(id(10), priority(3, false), None);
     assert_eq!(turns(&mut *scheduler, 8), [1, 2, 0, 10, 1, 2, 0, 10]);
     scheduler.on_quiet(id(10));
     assert_eq!(turns(&mut *scheduler, 4), [1, 2, 0, 11]);
+}
+
+/// Milliseconds after the start.
+fn at(ms: u64) -> Instant {
+    Instant::from_nanos(ms * 1_000_000)
+}
+
+fn with_deadlines(deadlines: &[(u64, u64)]) -> Box<dyn StreamScheduler> {
+    let mut scheduler = by_name("deadline").unwrap().build();
+    for (index, deadline) in deadlines {
+        scheduler.on_ready(id(*index), Priority::default(), Some(at(*deadline)));
+    }
+    scheduler
+}
+
+#[test]
+fn deadline_serves_the_nearest_that_can_be_met() {
+    let mut scheduler = with_deadlines(&[(0, 300), (1, 100), (2, 200)]);
+    scheduler.on_ready(id(9), priority(0, false), None);
+    scheduler.on_time(at(0), Duration::from_millis(50));
+    assert_eq!(turns(&mut *scheduler, 2), [1, 1]);
+    scheduler.on_time(at(51), Duration::from_millis(50));
+    assert_eq!(turns(&mut *scheduler, 2), [2, 2]);
+    // What just arrives in time is in time.
+    scheduler.on_time(at(150), Duration::from_millis(50));
+    assert_eq!(scheduler.next(), Some(id(2)));
+    scheduler.on_quiet(id(2));
+    // What is too late comes after what has no deadline and a smaller urgency, by priority.
+    assert_eq!(drain(&mut *scheduler), [0, 9, 1]);
+}
+
+#[test]
+fn deadline_breaks_ties_by_urgency_then_id() {
+    let mut scheduler = with_deadlines(&[(2, 100), (3, 100), (1, 100)]);
+    scheduler.on_priority(id(3), priority(1, false));
+    assert_eq!(drain(&mut *scheduler), [3, 1, 2]);
+    let mut scheduler = with_deadlines(&[(2, 100), (3, 100)]);
+    scheduler.on_ready(id(1), priority(7, false), Some(at(100)));
+    assert_eq!(drain(&mut *scheduler), [2, 3, 1]);
+}
+
+#[test]
+fn deadline_without_deadlines_is_priority() {
+    let run = |name| {
+        let mut scheduler = by_name(name).unwrap().build();
+        for index in 0..9 {
+            let ready = priority(3 + index as u8 % 2, index % 3 == 0);
+            scheduler.on_ready(id(index), ready, None);
+        }
+        let mut order = turns(&mut *scheduler, 20);
+        scheduler.on_priority(id(5), priority(0, true));
+        order.extend(turns(&mut *scheduler, 2));
+        order.extend(drain(&mut *scheduler));
+        order
+    };
+    assert_eq!(run("deadline"), run("priority"));
 }

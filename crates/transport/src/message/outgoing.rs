@@ -1,0 +1,434 @@
+//! Messages of ours, from hand-over to fate.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::{
+    MESSAGE_OVERHEAD, MessageConfig, MessageFate, MessageId, MessageOptions, MessageOutlook,
+    MessageReport, MessageStats, SendMessageError,
+};
+use crate::{
+    stream::{IdHash, Notice, StreamSet, sched::Priority},
+    time::Instant,
+    units::StreamId,
+};
+
+/// A message whose fate is open.
+#[derive(Debug)]
+struct InFlight {
+    stream: Option<StreamId>,
+    /// What its stream has not taken yet.
+    rest: Bytes,
+    /// Its stream has taken all of it, and its end.
+    ended: bool,
+    bytes: u64,
+    priority: Priority,
+    handed_over: Instant,
+    deadline: Option<Instant>,
+    /// Its deadline has passed; all of it was on its way then.
+    overdue: bool,
+    recovered: bool,
+    depends_on: SmallVec<[MessageId; 2]>,
+}
+
+/// Its place among messages that wait for a stream: the nearest deadline first, then the smaller
+/// urgency, then the older.
+type Place = (Instant, u8, MessageId);
+
+/// Messages of ours.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    config: MessageConfig,
+    next: MessageId,
+    in_flight: BTreeMap<MessageId, InFlight>,
+    by_stream: HashMap<StreamId, MessageId, IdHash>,
+    /// Those without a stream.
+    waiting: BTreeSet<Place>,
+    /// Those whose stream has not taken everything.
+    unwritten: usize,
+    /// Deadlines that have not come, of messages whose fate is open.
+    deadlines: BTreeSet<(Instant, MessageId)>,
+    /// The latest fates.
+    settled: BTreeMap<MessageId, MessageReport>,
+    /// Whose they are, in the order in which they came.
+    order: VecDeque<MessageId>,
+    /// Fates that the application was not told. Bounded as `settled` is.
+    untold: VecDeque<MessageReport>,
+    next_message_at: Option<Instant>,
+    refused: bool,
+    stats: MessageStats,
+}
+
+impl Outgoing {
+    pub(super) fn new(config: MessageConfig) -> Self {
+        Self {
+            config,
+            next: MessageId(0),
+            in_flight: BTreeMap::new(),
+            by_stream: HashMap::with_hasher(IdHash::default()),
+            waiting: BTreeSet::new(),
+            unwritten: 0,
+            deadlines: BTreeSet::new(),
+            settled: BTreeMap::new(),
+            order: VecDeque::new(),
+            untold: VecDeque::new(),
+            next_message_at: None,
+            refused: false,
+            stats: MessageStats::default(),
+        }
+    }
+
+    // ---- The application ----
+
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        data: Bytes,
+        options: &MessageOptions,
+        streams: &mut StreamSet,
+    ) -> Result<MessageId, SendMessageError> {
+        let bytes = data.len() as u64;
+        self.check(&options.depends_on, bytes)?;
+        if !self.has_room(bytes) {
+            self.refused = true;
+            return Err(SendMessageError::Blocked(data));
+        }
+        let id = self.next;
+        self.next = MessageId(id.0 + 1);
+        self.next_message_at = None;
+        self.stats.handed_over += 1;
+        self.stats.in_flight_bytes += bytes;
+        let message = InFlight {
+            stream: None,
+            rest: data,
+            ended: false,
+            bytes,
+            priority: options.priority,
+            handed_over: now,
+            deadline: options.deadline,
+            overdue: false,
+            recovered: false,
+            depends_on: options.depends_on.iter().copied().collect(),
+        };
+        let useless = self.is_useless(&message) || options.deadline.is_some_and(|at| at <= now);
+        self.waiting.insert(place(id, &message));
+        self.in_flight.insert(id, message);
+        if useless {
+            self.settle(id, MessageFate::Expired, None);
+            return Ok(id);
+        }
+        if let Some(deadline) = options.deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.open_streams(streams);
+        Ok(id)
+    }
+
+    fn check(&self, depends_on: &[MessageId], bytes: u64) -> Result<(), SendMessageError> {
+        let max = self.config.message_bytes;
+        if bytes > max {
+            return Err(SendMessageError::TooLarge { max });
+        }
+        let max = self.config.dependencies;
+        if depends_on.len() > max {
+            return Err(SendMessageError::TooManyDependencies { max });
+        }
+        for id in depends_on {
+            if *id >= self.next {
+                return Err(SendMessageError::UnknownDependency(*id));
+            }
+            if !self.in_flight.contains_key(id) && !self.settled.contains_key(id) {
+                return Err(SendMessageError::ForgottenDependency(*id));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        let count = self.in_flight.len();
+        let held = self.stats.in_flight_bytes + (count as u64 + 1) * MESSAGE_OVERHEAD;
+        let by_bytes = held.saturating_add(bytes) <= self.config.send_bytes || count == 0;
+        count < self.config.in_flight.max(1) && by_bytes
+    }
+
+    pub(super) fn set_next_message_at(&mut self, at: Option<Instant>) {
+        self.next_message_at = at;
+    }
+
+    pub(super) fn fate(&self, id: MessageId) -> Option<MessageReport> {
+        self.settled.get(&id).copied()
+    }
+
+    /// Whether a fate is still to come.
+    pub(super) fn is_open(&self, id: MessageId) -> bool {
+        self.in_flight.contains_key(&id)
+    }
+
+    pub(super) fn poll_fate(&mut self) -> Option<MessageReport> {
+        let report = self.untold.pop_front();
+        if self.untold.is_empty() && self.untold.capacity() > 64 {
+            self.untold = VecDeque::new();
+        }
+        report
+    }
+
+    /// Whether a refused message would be taken now; true once per refusal.
+    pub(super) fn take_unblocked(&mut self) -> bool {
+        let unblocked = self.refused
+            && self.in_flight.len() <= self.config.in_flight / 2
+            && self.stats.in_flight_bytes <= self.config.send_bytes / 2;
+        if unblocked {
+            self.refused = false;
+        }
+        unblocked
+    }
+
+    pub(super) fn stats(&self) -> MessageStats {
+        MessageStats {
+            in_flight: self.in_flight.len(),
+            ..self.stats
+        }
+    }
+
+    pub(super) fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
+        let can_be_met = self.deadlines.range((arrival, MessageId(0))..).next();
+        let open = !self.in_flight.is_empty();
+        MessageOutlook {
+            deadline: can_be_met.map(|(deadline, _)| *deadline),
+            sent_deadline: streams.sent_deadline(),
+            next_message_at: self.next_message_at,
+            message_ends: open
+                && self.waiting.is_empty()
+                && self.unwritten == 0
+                && !streams.has_data(),
+        }
+    }
+
+    // ---- Streams ----
+
+    /// Gives messages streams as far as the peer allows.
+    pub(super) fn open_streams(&mut self, streams: &mut StreamSet) {
+        while let Some(&(_, _, id)) = self.waiting.first() {
+            let Some(message) = self.in_flight.get_mut(&id) else {
+                self.waiting.pop_first();
+                continue;
+            };
+            let Some(stream) = streams.open_message(message.priority, message.deadline) else {
+                return;
+            };
+            self.waiting.pop_first();
+            message.stream = Some(stream);
+            self.by_stream.insert(stream, id);
+            self.unwritten += 1;
+            self.write(id, streams);
+        }
+    }
+
+    /// Hands bytes to the message's stream, and the end behind the last.
+    fn write(&mut self, id: MessageId, streams: &mut StreamSet) {
+        let Some(message) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        let Some(stream) = message.stream else { return };
+        // What the stream refuses for good is told by a notice.
+        let _ = streams.write_bytes(stream, &mut message.rest);
+        if message.rest.is_empty() && streams.finish(stream).is_ok() {
+            // Not an empty slice of what the application handed over.
+            message.rest = Bytes::new();
+            message.ended = true;
+            self.unwritten = self.unwritten.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn on_notice(
+        &mut self,
+        now: Instant,
+        one_way_delay: Duration,
+        notice: Notice,
+        streams: &mut StreamSet,
+    ) {
+        let (Notice::Writable(stream)
+        | Notice::Delivered(stream)
+        | Notice::Stopped { id: stream, .. }
+        | Notice::Lost(stream)
+        | Notice::Readable(stream)) = notice;
+        let Some(&id) = self.by_stream.get(&stream) else {
+            return;
+        };
+        match notice {
+            Notice::Writable(_) => self.write(id, streams),
+            Notice::Delivered(_) => {
+                let arrived = now - one_way_delay;
+                let message = self.in_flight.get(&id);
+                let handed_over = message.map_or(arrived, |message| message.handed_over);
+                let arrived = arrived.max(handed_over);
+                let deadline = message.and_then(|message| message.deadline);
+                let fate = if deadline.is_some_and(|deadline| arrived > deadline) {
+                    MessageFate::Late
+                } else {
+                    MessageFate::OnTime
+                };
+                self.settle(id, fate, Some(arrived));
+            }
+            Notice::Stopped { code, .. } => {
+                self.settle(id, MessageFate::Refused(code), None);
+                self.expire_dependents(streams);
+            }
+            Notice::Lost(_) => {
+                let message = self.in_flight.get(&id);
+                let overdue = message.is_some_and(|message| message.overdue);
+                // Sent again it would come too late. Another copy may have arrived since.
+                if overdue && streams.needs_sending(stream) {
+                    self.expire(id, streams);
+                    self.expire_dependents(streams);
+                }
+            }
+            Notice::Readable(_) => {}
+        }
+    }
+
+    /// Some of a stream came by repair symbols.
+    pub(super) fn on_recovered(&mut self, stream: StreamId) {
+        let id = self.by_stream.get(&stream);
+        if let Some(message) = id.and_then(|id| self.in_flight.get_mut(id)) {
+            message.recovered = true;
+        }
+    }
+
+    // ---- Time ----
+
+    pub(super) fn timer(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Deadlines that have come: what is not on its way yet would come too late. What is, may have
+    /// arrived: acknowledgement or loss will tell.
+    pub(super) fn on_timeout(&mut self, now: Instant, streams: &mut StreamSet) {
+        let mut expired = false;
+        while let Some(&(deadline, id)) = self.deadlines.first()
+            && deadline <= now
+        {
+            self.deadlines.pop_first();
+            let Some(message) = self.in_flight.get_mut(&id) else {
+                continue;
+            };
+            let ended = message.stream.filter(|_| message.ended);
+            if ended.is_some_and(|stream| !streams.needs_sending(stream)) {
+                message.overdue = true;
+            } else {
+                self.expire(id, streams);
+                expired = true;
+            }
+        }
+        if expired {
+            self.expire_dependents(streams);
+        }
+    }
+
+    fn expire(&mut self, id: MessageId, streams: &mut StreamSet) {
+        let stream = self.in_flight.get(&id).and_then(|message| message.stream);
+        if let Some(stream) = stream {
+            // One that is over needs none.
+            let _ = streams.reset(
+                stream,
+                self.config.expired_code.min(crate::wire::MAX_VARINT),
+            );
+        }
+        self.settle(id, MessageFate::Expired, None);
+    }
+
+    /// Messages of no use without another that was not delivered. They depend on earlier ones only,
+    /// so that one pass finds those behind others too.
+    fn expire_dependents(&mut self, streams: &mut StreamSet) {
+        let mut next = MessageId(0);
+        while let Some((&id, message)) = self.in_flight.range(next..).next() {
+            next = MessageId(id.0 + 1);
+            if self.is_useless(message) {
+                self.expire(id, streams);
+            }
+        }
+    }
+
+    fn is_useless(&self, message: &InFlight) -> bool {
+        message.depends_on.iter().any(|id| {
+            let report = self.settled.get(id);
+            report.is_some_and(|report| !report.fate.is_delivered())
+        })
+    }
+
+    // ---- Fates ----
+
+    fn settle(&mut self, id: MessageId, fate: MessageFate, arrived: Option<Instant>) {
+        let Some(message) = self.in_flight.remove(&id) else {
+            return;
+        };
+        match message.stream {
+            Some(stream) => {
+                self.by_stream.remove(&stream);
+                let unwritten = usize::from(!message.ended);
+                self.unwritten = self.unwritten.saturating_sub(unwritten);
+            }
+            None => {
+                self.waiting.remove(&place(id, &message));
+            }
+        }
+        if let Some(deadline) = message.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        let stats = &mut self.stats;
+        stats.in_flight_bytes = stats.in_flight_bytes.saturating_sub(message.bytes);
+        let counter = match fate {
+            MessageFate::OnTime => &mut stats.on_time,
+            MessageFate::Late => &mut stats.late,
+            MessageFate::Expired => &mut stats.expired,
+            MessageFate::Refused(_) => &mut stats.refused,
+            MessageFate::Unknown => &mut stats.unknown,
+        };
+        *counter += 1;
+        stats.recovered += u64::from(message.recovered && fate.is_delivered());
+        let report = MessageReport {
+            id,
+            fate,
+            recovered: message.recovered,
+            bytes: message.bytes,
+            handed_over: message.handed_over,
+            deadline: message.deadline,
+            arrived,
+            stream: message.stream,
+        };
+        self.settled.insert(id, report);
+        self.order.push_back(id);
+        self.untold.push_back(report);
+        // All that can end at once are remembered: others may depend on them.
+        let most = self.config.remembered.max(self.config.in_flight);
+        while self.order.len() > most {
+            if let Some(oldest) = self.order.pop_front() {
+                self.settled.remove(&oldest);
+            }
+        }
+        while self.untold.len() > most {
+            self.untold.pop_front();
+        }
+    }
+
+    /// The connection is over: nothing more will be known of what is open.
+    pub(super) fn on_connection_over(&mut self) {
+        while let Some((&id, _)) = self.in_flight.first_key_value() {
+            self.settle(id, MessageFate::Unknown, None);
+        }
+        self.by_stream = HashMap::with_hasher(IdHash::default());
+        self.next_message_at = None;
+        self.refused = false;
+    }
+}
+
+fn place(id: MessageId, message: &InFlight) -> Place {
+    let deadline = message.deadline.unwrap_or(Instant::FAR_FUTURE);
+    (deadline, message.priority.urgency, id)
+}
