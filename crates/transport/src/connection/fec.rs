@@ -289,6 +289,10 @@ impl Connection {
 
     /// Asks the redundancy scheduler.
     pub(crate) fn ask_for_redundancy(&mut self, now: Instant, occasion: Occasion) {
+        if self.fec.sender.is_none() {
+            return;
+        }
+        let messages = self.message_outlook(now);
         let Some(sender) = &mut self.fec.sender else {
             return;
         };
@@ -298,6 +302,7 @@ impl Connection {
                 sender.on_idle(self.streams.is_held_back());
             }
         }
+        sender.set_messages(messages);
         let Some((count, window)) = sender.ask(occasion, now) else {
             return;
         };

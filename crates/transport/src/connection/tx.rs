@@ -575,12 +575,13 @@ impl Connection {
         self.streams.set_time(now, || one_way_delay(rtt));
         // Padding would become part of a symbol, and its datagram may need some.
         let may_protect = full && level == Level::OneRtt && builder_is_empty;
-        let streams = &self.streams;
+        let (streams, messages) = (&self.streams, &self.messages);
         let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
         let protector = sender.and_then(|sender| {
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
+                messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path)
             };
             sender.protects(now, outlook).then_some(sender)

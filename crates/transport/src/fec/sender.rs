@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     error::TransportError,
+    message::MessageOutlook,
     packet::Token,
     time::{Instant, earliest},
     units::{PacketNumber, PathId},
@@ -273,10 +274,17 @@ impl FecSender {
             smoothed_rtt: self.smoothed_rtt,
             probe_timeout: self.probe_timeout,
             one_way_delay: outlook.one_way_delay.unwrap_or(self.smoothed_rtt / 2),
-            deadline: outlook.deadline,
-            next_message: outlook.next_message,
             loss: first.map_or_else(LossEstimate::default, |(_, monitor)| monitor.estimate()),
+            deadline: self.outlook.messages.deadline,
+            sent_deadline: self.outlook.messages.sent_deadline,
+            next_message_at: self.outlook.messages.next_message_at,
+            message_ends: self.outlook.messages.message_ends,
         }
+    }
+
+    /// What is known of messages now, for whoever is asked next.
+    pub fn set_messages(&mut self, messages: MessageOutlook) {
+        self.outlook.messages = messages;
     }
 
     /// Bytes that a coding window of the longest symbols may have.

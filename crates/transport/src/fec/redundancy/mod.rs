@@ -23,7 +23,7 @@ mod rquic;
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::LossEstimate;
-use crate::time::Instant;
+use crate::{message::MessageOutlook, time::Instant};
 
 pub use ac_rlnc::AcRlnc;
 pub use auto::Auto;
@@ -107,13 +107,21 @@ pub struct RedundancyView {
     pub probe_timeout: Duration,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
     pub one_way_delay: Duration,
-    /// The earliest deadline, not before `now + one_way_delay`, of a message of which something is
-    /// under way that no repair symbol covers. `None`: no message, or none with a deadline.
-    pub deadline: Option<Instant>,
-    /// When the application means to send its next message, if it says so.
-    pub next_message: Option<Instant>,
     /// The path's losses, as far as known.
     pub loss: LossEstimate,
+    /// The nearest deadline of messages whose fate is open that a packet which leaves now can meet, by
+    /// half a round trip. `None` without such a message. docs/messages.md.
+    pub deadline: Option<Instant>,
+    /// The deadline of the message that stream data was sent of last, of those with a deadline. Asked
+    /// for [`Occasion::SlotFree`] after each packet, a scheduler sees by it which deadlines it has not
+    /// protected yet.
+    pub sent_deadline: Option<Instant>,
+    /// When the application said that it would hand over its next message; may have passed. `None`
+    /// if it said nothing since the last.
+    pub next_message_at: Option<Instant>,
+    /// Some message's fate is open, and nothing of messages and streams waits to be sent: the latest
+    /// source symbol ends a message.
+    pub message_ends: bool,
 }
 
 /// What is told of packets to come and of the path in use.
@@ -131,10 +139,8 @@ pub struct Outlook {
     pub slow_start: bool,
     /// As [`RedundancyView::one_way_delay`]; `None` if no timestamp tells.
     pub one_way_delay: Option<Duration>,
-    /// As [`RedundancyView::deadline`].
-    pub deadline: Option<Instant>,
-    /// As [`RedundancyView::next_message`].
-    pub next_message: Option<Instant>,
+    /// Messages under way and to come.
+    pub messages: MessageOutlook,
 }
 
 /// Repair symbols to send.

@@ -129,7 +129,7 @@ impl Messaging {
 
     /// `nextMsg`: the time until the next message; `None` is for ever.
     fn next_message(&self, view: &RedundancyView) -> Option<Duration> {
-        let known = view.next_message.filter(|_| self.options.api);
+        let known = view.next_message_at.filter(|_| self.options.api);
         let of_burst = || Some(self.bursts.newest? + self.options.interval?);
         let at = known.or_else(of_burst)?;
         Some(at.saturating_since(view.now))
@@ -322,7 +322,7 @@ mod tests {
         let mut scheduler = message(0, 0);
         let told = |ms, deadline: u32, next: u32| RedundancyView {
             deadline: Some(Instant::ZERO + deadline * MS),
-            next_message: Some(Instant::ZERO + next * MS),
+            next_message_at: Some(Instant::ZERO + next * MS),
             ..at(ms, idle(view(4, 4, 0.02)))
         };
         assert_eq!(
