@@ -13,6 +13,7 @@ mod interop;
 mod keys;
 mod lifecycle;
 mod memory;
+mod messages;
 mod migration;
 mod network;
 mod observation;
