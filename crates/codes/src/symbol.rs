@@ -88,22 +88,35 @@ impl Buffer {
 
     /// Becomes these bytes.
     pub(crate) fn set(&mut self, bytes: &[u8]) {
-        self.clear();
-        if let Some(room) = self.sum(bytes.len()).get_mut(..bytes.len()) {
+        if let Some(room) = self.overwrite(bytes.len()) {
             room.copy_from_slice(bytes);
         }
     }
 
     /// Becomes the framed symbol; the caller has checked that its length fits 16 bits.
     pub(crate) fn frame(&mut self, symbol: &[u8]) {
-        self.clear();
-        let len = framed_len(symbol.len());
-        if let Some((length, room)) = self.sum(len).split_first_chunk_mut::<LENGTH_BYTES>() {
+        let room = self.overwrite(framed_len(symbol.len()));
+        if let Some((length, room)) = room.and_then(<[u8]>::split_first_chunk_mut::<LENGTH_BYTES>) {
             *length = (symbol.len() as u16).to_be_bytes();
-            if let Some(room) = room.get_mut(..symbol.len()) {
-                room.copy_from_slice(symbol);
-            }
+            room.copy_from_slice(symbol);
         }
+    }
+
+    /// The first `len` bytes, all of which the caller writes; what was in use behind them is zero
+    /// from now on. (Not all of it: symbols are mostly as long as the last, and zeros written first
+    /// would cost as much as the copy.) `None`, and empty, where there is no room.
+    fn overwrite(&mut self, len: usize) -> Option<&mut [u8]> {
+        let before = self.len;
+        if self.start + len > self.memory.len() {
+            self.clear();
+            return None;
+        }
+        self.len = len;
+        let room = self.memory.get_mut(self.start..)?;
+        if let Some(old) = room.get_mut(len..before) {
+            old.fill(0);
+        }
+        room.get_mut(..len)
     }
 
     /// The symbol framed here; `None` if none is.
@@ -126,6 +139,8 @@ mod tests {
             assert_eq!(buffer.padded().len() % 64, 0);
             assert_eq!(buffer.padded().as_ptr().align_offset(64), 0);
             assert_eq!(buffer.symbol(), Some(&symbol[..]));
+            let behind = &buffer.memory[buffer.start + buffer.len()..];
+            assert!(behind.iter().all(|byte| *byte == 0));
         }
         buffer.clear();
         assert_eq!(buffer.len(), 0);

@@ -276,7 +276,8 @@ fn table(task: &Task, kernels: &[String], figures: &Figures) -> String {
             let ratio = of(kernel).and_then(|times| times.ratio(name, task.reference));
             row.push(ratio.map_or_else(String::new, |ratio| {
                 if name == task.reference {
-                    return "1".to_owned();
+                    let micros = of(kernel).and_then(|times| times.micros(name));
+                    return micros.map_or_else(String::new, |us| format!("= {} us", digits(us)));
                 }
                 let Spread { low, middle, high } = ratio;
                 format!("{} ({}-{})", digits(middle), digits(low), digits(high))

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use rand::{SeedableRng, rngs::SmallRng, seq::SliceRandom};
 use serde_json::{Value, json};
 
 use crate::subject::Subject;
@@ -29,10 +30,12 @@ pub(crate) fn interleaved(
         plan.push(u32::try_from(times).unwrap_or(MOST).clamp(1, MOST));
     }
     let mut nanos = vec![Vec::with_capacity(rounds); subjects.len()];
-    for round in 0..rounds {
-        // Nobody shall always follow the same one.
-        let count = subjects.len();
-        for index in (0..count).map(|index| (round + index) % count) {
+    let mut order: Vec<usize> = (0..subjects.len()).collect();
+    let mut random = SmallRng::seed_from_u64(1);
+    for _ in 0..rounds {
+        // Nobody shall always follow the same one, whose vectors may have slowed the processor down.
+        order.shuffle(&mut random);
+        for &index in &order {
             let times = plan[index];
             let took = turn(subjects[index].1.as_mut(), times)?;
             nanos[index].push(took.as_secs_f64() * 1e9 / f64::from(times));
