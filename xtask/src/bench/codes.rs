@@ -244,15 +244,27 @@ fn words(value: &Value) -> Vec<String> {
 
 fn introduction(cpu: &[String], all: &[String], kernels: &[String]) -> String {
     let best = all.last().map_or("", String::as_str);
+    let slower = if kernels.iter().any(|kernel| kernel.starts_with("avx512")) {
+        " Vectors of 64 bytes slow some processors down, for everybody in those runs, so that the \
+         time of the one that ratios are to is given for each kernel."
+    } else {
+        ""
+    };
     format!(
-        "Symbols of 1,200 bytes, one thread. The processor has {}; ours would choose `{best}` here, \
-         and was made to use {} in turn. Others choose for themselves: `reed-solomon-simd` and \
-         `reed-solomon-erasure` have nothing beyond AVX2, `rlnc` has it all. A figure is the median of \
-         the ratios within rounds of less than a millisecond each for everybody, in brackets the \
-         quarters; *us* is the tenth of rounds that nobody disturbed, with the last kernel. \
-         Encoders, decoders, plans and buffers are made beforehand wherever an interface allows, \
-         and everything made was decoded and compared once. *Sums only* is without taking the \
-         source symbols in, *block* without encoder and decoder, on slices.\n",
+        "Symbols of 1,200 bytes, one thread. The processor has {}; ours would choose `{best}`, and \
+         was made to use {} in turn. The others choose for themselves: `reed-solomon-simd` and \
+         `reed-solomon-erasure` have nothing beyond AVX2, `raptorq` and `rlnc` use what there is.\n\
+         \n\
+         A ratio is the median over rounds of milliseconds in which everybody has a turn, in \
+         random order; in brackets the quarters. Microseconds are those of the quietest tenth of \
+         the rounds (last column: with the last kernel).{slower}\n\
+         \n\
+         What is timed goes from bytes to bytes: encoders, decoders, plans and buffers are made \
+         beforehand wherever an interface allows, symbols are taken in within the time where it \
+         copies them, ours included (*sums only*: they are held already; *block*: slices, without \
+         encoder and decoder). Everything made was decoded and compared first. `rlnc` gets \
+         source symbols as pieces with one coefficient; `reed-solomon-erasure` remembers the \
+         inverse matrix of a pattern of losses, which is always the same here.\n",
         listed(cpu),
         listed(kernels),
     )
@@ -466,7 +478,12 @@ mod tests {
         ]);
         let figures: Figures = TASKS
             .iter()
-            .map(|task| (("avx2".to_owned(), task.name), times(&[run.clone()])))
+            .map(|task| {
+                (
+                    ("avx2".to_owned(), task.name),
+                    times(std::slice::from_ref(&run)),
+                )
+            })
             .collect();
         let text = bars(&avx2, &avx2, &figures);
         let row = |text: &str, what: &str, kernel: &str| {

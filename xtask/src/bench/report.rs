@@ -78,7 +78,8 @@ Written by `cargo xtask bench`. All stacks ran on the same machine in the same r
 at most 1,452 bytes, AES-128-GCM, X25519, CUBIC (quic-go has NewReno only), windows of 64 MB per \
 connection and 32 MB per stream, 7 MB socket buffers asked for, no resumption. Runs are \
 interleaved; a figure is the median of its runs, *ours / it* the median of the ratios of runs \
-side by side. CPU is user and system time of both ends. The programs are in `interop/bench/`.
+side by side. CPU is user and system time of both ends. The programs are in `interop/bench/`. \
+*Codes* has no network; it says itself what ran.
 ";
 
 /// docs/bench.md, section by section.

@@ -50,6 +50,7 @@ pub(crate) fn interleaved(
 
 /// So many times, of which only the work counts; once more before, to find caches as everybody
 /// else does.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn turn(subject: &mut dyn Subject, times: u32) -> Result<Duration> {
     subject.prepare()?;
     subject.work()?;
