@@ -36,6 +36,10 @@ pub struct StackOptions {
     /// such as `"constant:25,20"`: 20 of 25 symbols carry data; `tautline` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec: Option<String>,
+    /// The code of its repair symbols: `xor:DEPTH`, `reed-solomon`, `rlc` (the default), `rlc-gf2`,
+    /// `tetrys`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec_code: Option<String>,
     /// Initial congestion window in datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,

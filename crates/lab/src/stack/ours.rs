@@ -17,7 +17,10 @@ use tautline_transport::{
     connection::{Connection, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
-    fec::redundancy::{self, registry::RedundancyError},
+    fec::{
+        self,
+        redundancy::{self, registry::RedundancyError},
+    },
     stream::{
         ReadOutcome, StreamEvent,
         sched::{self, Priority},
@@ -159,6 +162,10 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
             }
         })?;
         config.fec.decode = config.fec.encodes();
+    }
+    if let Some(name) = &options.fec_code {
+        let code = fec::code_by_name(name);
+        config.fec.schemes = vec![code.map_err(|error| wrong("fec_code", error.to_string()))?];
     }
     if let Some(packets) = options.initial_window {
         if !(2..=10_000).contains(&packets) {

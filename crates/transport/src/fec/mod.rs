@@ -30,7 +30,7 @@ pub use config::FecConfig;
 pub use loss_monitor::{LossEstimate, LossMonitor};
 pub use receiver::FecReceiver;
 pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
-pub use scheme::{negotiate, scheme_of};
+pub use scheme::{UnknownCode, by_name as code_by_name, negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss};
 pub use sender::{FecSender, PathState, RepairPlan};
 pub use source::SymbolFate;

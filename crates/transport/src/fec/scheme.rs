@@ -1,4 +1,4 @@
-//! Codes by the numbers that the handshake uses. docs/spec/fec.md.
+//! Codes by the numbers that the handshake uses (docs/spec/fec.md), and by the names that people use.
 
 use std::num::NonZeroU16;
 
@@ -20,6 +20,36 @@ const REED_SOLOMON: u64 = 2;
 const RLC_GF2: u64 = 9;
 const RLC: u64 = 10;
 const TETRYS: u64 = 11;
+
+/// A code that nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no code is called {0:?}; there are: xor:DEPTH, reed-solomon, rlc, rlc-gf2, tetrys")]
+pub struct UnknownCode(pub String);
+
+/// The code of this name: `xor` (one sum) or `xor:DEPTH` (interleaved, 1 to 65535), `reed-solomon`, `rlc`
+/// (RFC 8681 over GF(2^8), all coefficients drawn), `rlc-gf2`, `tetrys`. docs/codes.md.
+///
+/// # Errors
+/// [`UnknownCode`], which says what there is.
+pub fn by_name(name: &str) -> Result<Scheme, UnknownCode> {
+    let (word, depth) = name.split_once(':').map_or((name, None), |(w, d)| (w, Some(d)));
+    let code = match (word, depth) {
+        ("xor", depth) => {
+            let depth = depth.map_or(Ok(1), str::parse).ok();
+            let depth = depth.and_then(NonZeroU16::new);
+            depth.map(|depth| Scheme::Xor(Xor::interleaved(depth)))
+        }
+        ("reed-solomon", None) => Some(Scheme::ReedSolomon(ReedSolomon)),
+        ("rlc", None) => Some(Scheme::Rlc(Rlc::DENSE)),
+        ("rlc-gf2", None) => {
+            let half = DensityThreshold::new(15);
+            half.map(|density| Scheme::Rlc(Rlc::new(Field::Gf2, density)))
+        }
+        ("tetrys", None) => Some(Scheme::Tetrys(Tetrys::VANDERMONDE)),
+        _ => None,
+    };
+    code.ok_or_else(|| UnknownCode(name.to_owned()))
+}
 
 /// The number and the parameter of a code; `None` for one that has no number.
 pub fn scheme_of(scheme: &Scheme) -> Option<FecScheme> {

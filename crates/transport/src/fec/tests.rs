@@ -109,6 +109,25 @@ fn the_first_of_the_decoders_codes_that_the_encoder_has() {
 }
 
 #[test]
+fn codes_have_names() {
+    for (name, id, parameter) in [
+        ("xor", 1, 1),
+        ("xor:5", 1, 5),
+        ("reed-solomon", 2, 0),
+        ("rlc", 10, 15),
+        ("rlc-gf2", 9, 15),
+        ("tetrys", 11, 0),
+    ] {
+        let code = code_by_name(name).unwrap();
+        assert_eq!(scheme_of(&code), Some(FecScheme { id, parameter }), "{name}");
+    }
+    for name in ["", "rs", "xor:0", "xor:70000", "rlc:5", "tetrys:"] {
+        let error = code_by_name(name).unwrap_err().to_string();
+        assert!(error.contains("reed-solomon"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_off_is_not_announced() {
     let off = FecConfig::default();
     assert_eq!(

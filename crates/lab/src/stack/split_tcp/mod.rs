@@ -184,6 +184,7 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
     for (option, given) in [
         ("streams", options.streams.is_some()),
         ("fec", options.fec.is_some()),
+        ("fec_code", options.fec_code.is_some()),
         ("window_tuning", options.window_tuning == Some(true)),
         ("mtu_discovery", options.mtu_discovery == Some(true)),
         ("ecn", options.ecn == Some(true)),
