@@ -245,8 +245,8 @@ fn words(value: &Value) -> Vec<String> {
 fn introduction(cpu: &[String], all: &[String], kernels: &[String]) -> String {
     let best = all.last().map_or("", String::as_str);
     let slower = if kernels.iter().any(|kernel| kernel.starts_with("avx512")) {
-        " Vectors of 64 bytes slow some processors down, for everybody in those runs, so that the \
-         time of the one that ratios are to is given for each kernel."
+        " Vectors of 64 bytes, `rlnc`'s and `raptorq`'s too, slow some processors down, for \
+         everybody in those runs: the time of the one that ratios are to is given for each kernel."
     } else {
         ""
     };
