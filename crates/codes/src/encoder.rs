@@ -174,7 +174,11 @@ impl Encoder {
         }
         let mut coefficients = core::mem::take(&mut self.coefficients);
         let mut columns = core::mem::take(&mut self.columns);
-        let done = fill_rows(code, first, outs.len(), &mut coefficients)
+        coefficients.clear();
+        coefficients.resize(outs.len() * usize::from(first.window.len), 0);
+        let done = code
+            .rows(first, &mut coefficients)
+            .map_err(EncodeError::from)
             .and_then(|()| self.sum(first.window, &coefficients, &mut columns, outs, needed));
         self.coefficients = coefficients;
         self.columns = columns;
@@ -256,33 +260,4 @@ impl Encoder {
             self.first += 1;
         }
     }
-}
-
-/// The coefficients of `rows` repair symbols with consecutive keys, row by row.
-fn fill_rows<C: ErasureCode + ?Sized>(
-    code: &C,
-    first: RepairId,
-    rows: usize,
-    coefficients: &mut Vec<u8>,
-) -> Result<(), EncodeError> {
-    let width = usize::from(first.window.len);
-    coefficients.clear();
-    coefficients.resize(rows * width, 0);
-    if width == 0 {
-        // Let the code say what it makes of no symbols.
-        code.coefficients(first, &mut [])?;
-        return Ok(());
-    }
-    let mut key = Some(first.key);
-    for row in coefficients.chunks_mut(width) {
-        // Past the last number there is no key; no code has that many.
-        let this = key.unwrap_or(u32::MAX);
-        let repair = RepairId {
-            window: first.window,
-            key: this,
-        };
-        code.coefficients(repair, row)?;
-        key = this.checked_add(1);
-    }
-    Ok(())
 }

@@ -73,6 +73,14 @@ pub fn inv(a: u8) -> u8 {
     exp_at(GROUP_ORDER - log_of(a))
 }
 
+/// The product of `a` with the inverse of `b`; 0 for a `b` of 0, which has none.
+pub fn div(a: u8, b: u8) -> u8 {
+    if a == 0 || b == 0 {
+        return 0;
+    }
+    exp_at(log_of(a) + GROUP_ORDER - log_of(b))
+}
+
 /// The generator 2 to the power of `exponent`.
 pub fn exp(exponent: u64) -> u8 {
     exp_at((exponent % GROUP_ORDER as u64) as usize)

@@ -25,6 +25,9 @@ fn the_field_is_a_field() {
         assert_eq!(mul(a, 1), a);
         assert_eq!(mul(a, 0), 0);
         assert_eq!(mul(a, inv(a)), u8::from(a != 0));
+        for b in 0..=u8::MAX {
+            assert_eq!(div(a, b), mul(a, inv(b)));
+        }
         for b in coefficients() {
             assert_eq!(mul(a, b), product(a, b), "{a} * {b}");
         }
@@ -156,4 +159,14 @@ fn the_best_kernel_is_the_last_available() {
         Some("scalar")
     );
     assert_eq!(available.last(), Some(&Kernel::best()));
+}
+
+#[test]
+fn the_best_kernel_is_settled_once() {
+    let best = Kernel::best();
+    assert!(best.make_best());
+    for other in Kernel::available().filter(|kernel| *kernel != best) {
+        assert!(!other.make_best());
+    }
+    assert_eq!(Kernel::best(), best);
 }

@@ -38,7 +38,7 @@ pub struct ReedSolomon;
 /// The coefficient of source symbol `i` in repair symbol `j`; `i + j < 255`.
 pub(crate) fn coefficient(i: u8, j: u8) -> u8 {
     let (first, point) = (u8::MAX, u8::MAX - j);
-    gf256::mul(first ^ i, gf256::inv(point ^ i))
+    gf256::div(first ^ i, point ^ i)
 }
 
 impl ErasureCode for ReedSolomon {

@@ -16,9 +16,10 @@ pub mod wire;
 mod tests;
 
 pub use tinymt::TinyMt32;
+use tinymt::{LANES, Lanes};
 
 use crate::{
-    code::{ErasureCode, RepairId},
+    code::{ErasureCode, RepairId, rows_one_by_one},
     error::CodeError,
 };
 
@@ -81,6 +82,26 @@ impl Rlc {
     pub fn density(self) -> DensityThreshold {
         self.density
     }
+
+    /// Whether there is such a repair symbol over a window of `width`.
+    fn check(self, repair: RepairId, width: usize) -> Result<(), CodeError> {
+        if width == 0 {
+            return Err(CodeError::EmptyWindow);
+        }
+        if width > usize::from(Self::MAX_WINDOW) {
+            return Err(CodeError::WindowTooLong {
+                len: width,
+                max: usize::from(Self::MAX_WINDOW),
+            });
+        }
+        if repair.key > u32::from(u16::MAX) {
+            return Err(CodeError::KeyTooLarge {
+                key: repair.key,
+                max: u32::from(u16::MAX),
+            });
+        }
+        Ok(())
+    }
 }
 
 impl ErasureCode for Rlc {
@@ -92,21 +113,7 @@ impl ErasureCode for Rlc {
     }
 
     fn coefficients(&self, repair: RepairId, out: &mut [u8]) -> Result<(), CodeError> {
-        if out.is_empty() {
-            return Err(CodeError::EmptyWindow);
-        }
-        if out.len() > usize::from(Self::MAX_WINDOW) {
-            return Err(CodeError::WindowTooLong {
-                len: out.len(),
-                max: usize::from(Self::MAX_WINDOW),
-            });
-        }
-        if repair.key > u32::from(u16::MAX) {
-            return Err(CodeError::KeyTooLarge {
-                key: repair.key,
-                max: u32::from(u16::MAX),
-            });
-        }
+        self.check(repair, out.len())?;
         // RFC 8681 s3.6: a fresh generator for each repair symbol; how many numbers are drawn
         // depends on field, density and the numbers themselves.
         let mut generator = TinyMt32::new(repair.key);
@@ -123,6 +130,44 @@ impl ErasureCode for Rlc {
             };
         }
         Ok(())
+    }
+
+    fn rows(&self, first: RepairId, out: &mut [u8]) -> Result<(), CodeError> {
+        let width = usize::from(first.window.len);
+        if *self != Self::DENSE || width == 0 {
+            return rows_one_by_one(self, first, out);
+        }
+        let mut next = first;
+        let mut groups = out.chunks_exact_mut(LANES * width);
+        for group in &mut groups {
+            // What is refused for the last key of a group is what one by one would end with.
+            let key = next.key.saturating_add(LANES as u32 - 1);
+            self.check(RepairId { key, ..next }, width)?;
+            fill_in_step(group, width, next.key);
+            next.key = key.saturating_add(1);
+        }
+        rows_one_by_one(self, next, groups.into_remainder())
+    }
+}
+
+/// [`Rlc::DENSE`], for [`LANES`] rows of `width` bytes with the keys from `first` on.
+fn fill_in_step(group: &mut [u8], width: usize, first: u32) {
+    /// Numbers drawn at a time, before they are handed out row by row.
+    const DRAWN: usize = 32;
+    let mut generators = Lanes::new(first);
+    let mut filled = [0; LANES];
+    while filled.iter().any(|filled| *filled < width) {
+        let drawn = [(); DRAWN].map(|()| generators.rand256());
+        for (lane, (row, filled)) in group.chunks_mut(width).zip(&mut filled).enumerate() {
+            for byte in drawn.iter().filter_map(|bytes| bytes.get(lane)) {
+                let Some(place) = row.get_mut(*filled) else {
+                    break;
+                };
+                // A zero stays only until the next number takes its place.
+                *place = *byte;
+                *filled += usize::from(*byte != 0);
+            }
+        }
     }
 }
 

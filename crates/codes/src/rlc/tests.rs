@@ -82,3 +82,45 @@ fn what_the_payload_id_cannot_say_is_refused() {
     assert_eq!(ask(1, 65_536), Err(too_large));
     assert_eq!(DensityThreshold::new(16), None);
 }
+
+#[test]
+fn rows_are_those_of_one_by_one() {
+    let sparse = DensityThreshold::new(7).expect("four bits");
+    for code in [
+        Rlc::DENSE,
+        Rlc::new(Field::Gf256, sparse),
+        Rlc::new(Field::Gf2, sparse),
+    ] {
+        for (rows, len, key) in [
+            (1, 32, 0),
+            (8, 32, 0),
+            (19, 300, 7),
+            (8, 1, 65_528),
+            (3, 0, 1),
+        ] {
+            let window = CodingWindow { first: 5, len };
+            let width = usize::from(len);
+            let mut all = vec![0xee; rows * width];
+            let done = code.rows(RepairId { window, key }, &mut all);
+            assert_eq!(done.is_ok(), len > 0);
+            let mut alone = Vec::new();
+            for key in (key..).take(rows) {
+                let mut row = vec![0; width];
+                let done = code.coefficients(RepairId { window, key }, &mut row);
+                assert_eq!(done.is_ok(), len > 0);
+                alone.extend(row);
+            }
+            assert_eq!(all, alone);
+        }
+        // The last key is 65,535, in whatever place of a group it stands.
+        for (rows, key) in [(8, 65_529), (9, 65_528), (8, 65_536), (8, u32::MAX)] {
+            let window = CodingWindow { first: 0, len: 4 };
+            let mut all = vec![0; 4 * rows];
+            let done = code.rows(RepairId { window, key }, &mut all);
+            assert!(
+                matches!(done, Err(CodeError::KeyTooLarge { .. })),
+                "{done:?}"
+            );
+        }
+    }
+}

@@ -5,6 +5,9 @@ const MAT1: u32 = 0x8f70_11ee;
 const MAT2: u32 = 0xfc78_ff1f;
 const TMAT: u32 = 0x3793_fdff;
 
+/// Steps before the first number.
+const STIRRED: usize = 8;
+
 /// A generator of 127 bits of state. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct TinyMt32 {
@@ -17,6 +20,15 @@ pub struct TinyMt32 {
 impl TinyMt32 {
     /// From any seed; the RFC's tests use 1, RLC the repair key.
     pub fn new(seed: u32) -> Self {
+        let mut generator = Self::unstirred(seed);
+        for _ in 0..STIRRED {
+            generator.step();
+        }
+        generator
+    }
+
+    /// Before its first steps, whose numbers nobody gets.
+    fn unstirred(seed: u32) -> Self {
         let mut words = [seed, MAT1, MAT2, TMAT];
         let [w0, w1, w2, w3] = &mut words;
         // Word i (mod 4) takes up a scrambled word i - 1, for i in 1..8.
@@ -34,11 +46,7 @@ impl TinyMt32 {
             }
         }
         let [s0, s1, s2, s3] = words;
-        let mut generator = Self { s0, s1, s2, s3 };
-        for _ in 0..8 {
-            generator.step();
-        }
-        generator
+        Self { s0, s1, s2, s3 }
     }
 
     /// A uniform 32-bit number.
@@ -76,6 +84,65 @@ impl TinyMt32 {
     }
 }
 
+/// How many generators go in step.
+pub(super) const LANES: usize = 8;
+
+/// Generators side by side: the numbers of as many [`TinyMt32`] for a third of the instructions, as
+/// compilers put lanes into vectors. One generator alone mostly waits for its own last step.
+pub(super) struct Lanes {
+    s0: [u32; LANES],
+    s1: [u32; LANES],
+    s2: [u32; LANES],
+    s3: [u32; LANES],
+}
+
+impl Lanes {
+    /// With one seed after the other, from this one on.
+    pub(super) fn new(first_seed: u32) -> Self {
+        let mut lanes = Self {
+            s0: [0; LANES],
+            s1: [0; LANES],
+            s2: [0; LANES],
+            s3: [0; LANES],
+        };
+        let words = (lanes.s0.iter_mut().zip(&mut lanes.s1)).zip(&mut lanes.s2);
+        for (((w0, w1), w2), (w3, lane)) in words.zip(lanes.s3.iter_mut().zip(0..)) {
+            let generator = TinyMt32::unstirred(first_seed.wrapping_add(lane));
+            (*w0, *w1, *w2, *w3) = (generator.s0, generator.s1, generator.s2, generator.s3);
+        }
+        for _ in 0..STIRRED {
+            lanes.rand256();
+        }
+        lanes
+    }
+
+    /// The next [`TinyMt32::rand256`] of each.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::needless_range_loop,
+        reason = "below the length of all arrays; compilers see through it"
+    )]
+    #[inline]
+    pub(super) fn rand256(&mut self) -> [u8; LANES] {
+        let mut bytes = [0; LANES];
+        for i in 0..LANES {
+            let mut x = (self.s0[i] & 0x7fff_ffff) ^ self.s1[i] ^ self.s2[i];
+            let mut y = self.s3[i];
+            x ^= x << 1;
+            y ^= (y >> 1) ^ x;
+            let odd = (y & 1).wrapping_neg();
+            self.s0[i] = self.s1[i];
+            self.s1[i] = self.s2[i] ^ (odd & MAT1);
+            self.s2[i] = x ^ (y << 10) ^ (odd & MAT2);
+            self.s3[i] = y;
+            let sum = self.s0[i].wrapping_add(self.s2[i] >> 8);
+            let tempered = y ^ sum ^ ((sum & 1).wrapping_neg() & TMAT);
+            bytes[i] = (tempered & 0xff) as u8;
+        }
+        bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +160,18 @@ mod tests {
         let mut generator = TinyMt32::new(1);
         let nibbles = [5, 1, 1, 0, 5, 6, 6, 11];
         assert_eq!([(); 8].map(|()| generator.rand16()), nibbles);
+    }
+
+    #[test]
+    fn lanes_give_the_same_numbers() {
+        for first in [0, 1, 0xffff, u32::MAX - 3] {
+            let mut lanes = Lanes::new(first);
+            let seeds = (0..LANES as u32).map(|lane| first.wrapping_add(lane));
+            let mut alone: Vec<TinyMt32> = seeds.map(TinyMt32::new).collect();
+            for _ in 0..300 {
+                let bytes: Vec<u8> = alone.iter_mut().map(TinyMt32::rand256).collect();
+                assert_eq!(lanes.rand256().as_slice(), bytes);
+            }
+        }
     }
 }
