@@ -26,13 +26,13 @@ fn with_fec(config: &mut TransportConfig) {
     protect(config, "constant:25,20");
 }
 
-fn protect(config: &mut TransportConfig, scheduler: &str) {
+pub fn protect(config: &mut TransportConfig, scheduler: &str) {
     config.fec.redundancy = registry::parse(scheduler).unwrap();
     config.fec.decode = true;
 }
 
 /// Sends `bytes` from the server on a new stream; what the client makes of it after `time`.
-fn push(net: &mut Net<Manual, Manual>, bytes: usize, time: std::time::Duration) {
+pub fn push(net: &mut Net<Manual, Manual>, bytes: usize, time: std::time::Duration) {
     let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
     let id = net.on_server(|server, _| {
         let id = server.open_stream(Dir::Uni).unwrap();
@@ -64,7 +64,7 @@ fn retransmitted(connection: &Connection) -> u64 {
 
 /// A pair whose server protects what it sends, connected, over a link whose way back drops these
 /// packets.
-fn pair(scheduler: &str, link: LinkConfig) -> Net<Manual, Manual> {
+pub fn pair(scheduler: &str, link: LinkConfig) -> Net<Manual, Manual> {
     let setup = Setup::new(7, link).both(|config| config.mtu.discovery = false);
     let mut net = setup.both(|config| protect(config, scheduler)).manual();
     net.connect();
@@ -140,20 +140,23 @@ fn arrival(net: &mut Net<Manual, Manual>) -> std::time::Duration {
     }
 }
 
+/// How much longer those bytes take at most if one of their packets is lost.
+pub fn worst_of_each_loss(scheduler: &str) -> std::time::Duration {
+    let mut net = pair(scheduler, wire(100, 40));
+    let first = offered(&net);
+    let calm = arrival(&mut net);
+    let worst = (first..first + 8).map(|lost| {
+        let mut link = wire(100, 40);
+        link.backward.drop_packets.push(lost..=lost);
+        arrival(&mut pair(scheduler, link)) - calm
+    });
+    worst.max().unwrap()
+}
+
 /// The point of it all: a loss in the last flight costs no round trip.
 #[test]
 fn a_loss_at_the_end_costs_no_round_trip() {
-    let worst = |scheduler| {
-        let mut net = pair(scheduler, wire(100, 40));
-        let first = offered(&net);
-        let calm = arrival(&mut net);
-        let worst = (first..first + 8).map(|lost| {
-            let mut link = wire(100, 40);
-            link.backward.drop_packets.push(lost..=lost);
-            arrival(&mut pair(scheduler, link)) - calm
-        });
-        worst.max().unwrap()
-    };
+    let worst = worst_of_each_loss;
     assert!(worst("none") >= 80 * MS);
     for scheduler in [
         "constant:10,8",

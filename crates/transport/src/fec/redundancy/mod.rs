@@ -20,6 +20,9 @@ mod quirl;
 pub mod registry;
 mod rquic;
 
+#[cfg(test)]
+mod contract_tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::LossEstimate;

@@ -8,10 +8,11 @@ use crate::fec::redundancy::options::Options;
 /// as lie between two losses (or a window of them, if that is less), and more leave while flow control
 /// holds data back, until twice the losses to be expected in the window are under way.
 ///
-/// Table 5.2 has `c`, s5.6.1 has 1 for it: 1 is the default. As in s5.6.2, what repair symbols take at
-/// the receiver comes out of its window: no more are under way than fit a share of what flow control
-/// allows, 5 % by default, but one always may; the study made the window itself smaller instead.
-/// Nothing is sent before the first loss was seen, as Algorithm 2's line 1 has it.
+/// Table 5.2 has `c`, s5.6.1 has 1 for it: 1 is the default. In s5.6.2 the receiver made its window 5 %
+/// smaller, to keep repair symbols in what that leaves. Here the decoder's memory is announced apart from
+/// receive windows; `aside=5` holds the repair symbols under way within such a share of what flow
+/// control allows, but one always may be. Nothing is sent before the first loss was seen, as
+/// Algorithm 2's line 1 has it.
 ///
 /// In s5.6.1 Gilbert's states drop with probabilities 1 and 0, which stand the wrong way round there.
 pub type Buffer = Flec<BufferLimited>;
@@ -40,20 +41,22 @@ impl BufferLimited {
         let Some(window) = slot.view.flow_window else {
             return true;
         };
-        let bytes = (slot.added() + 1).saturating_mul(slot.view.datagram_bytes);
+        let bytes = slot
+            .added()
+            .saturating_add(1)
+            .saturating_mul(slot.view.datagram_bytes);
         slot.added() == 0 || bytes as f64 <= self.aside * window as f64
     }
 }
 
 impl Buffer {
     pub(in super::super) const NAME: &'static str = "flec-buffer";
-    pub(in super::super) const USAGE: &'static str =
-        "flec-buffer or flec-buffer:c=1,aside=5 (0 to 100; percent of the receive window)";
+    pub(in super::super) const USAGE: &'static str = "flec-buffer or flec-buffer:c=1,aside=100 (both 0 to 100; aside in percent of the receive window)";
     pub(in super::super) const KEYS: &'static [&'static str] = &["c", "aside"];
 
     pub(in super::super) fn parse(options: &Options<'_>) -> Option<Self> {
         let c = options.number("c", 1.0, 0.0..=100.0)?;
-        let aside = options.number("aside", 5.0, 0.0..=100.0)? / 100.0;
+        let aside = options.number("aside", 100.0, 0.0..=100.0)? / 100.0;
         let buffer = Self::new(BufferLimited::new(c, aside));
         options.are_by_key().then_some(buffer)
     }

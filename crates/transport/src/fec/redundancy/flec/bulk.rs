@@ -66,7 +66,8 @@ impl UseCase for BulkTransfer {
             let most = self.sequence.expected(slot);
             return self.sequence.step(slot, most, false);
         }
-        let another = slot.bytes_in_flight() + slot.view.datagram_bytes;
+        let bytes = slot.view.datagram_bytes;
+        let another = slot.bytes_in_flight().saturating_add(bytes);
         another <= slot.view.congestion_window && slot.added() < slot.window()
     }
 }

@@ -1,0 +1,113 @@
+//! What every scheduler of the registry owes, whatever it is shown.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{Occasion, RedundancyView, Repairs, flec, registry};
+use crate::{fec::LossEstimate, time::Instant};
+
+/// Each with its defaults, and some with options that make them do more.
+fn all() -> Vec<super::SharedRedundancyFactory> {
+    let options = [
+        "flec-bulk:fill-cwnd=on",
+        "flec-buffer:c=100,aside=5",
+        "flec-message:deadline=250,interval=33",
+        "ac-rlnc:c=100",
+        "rquic:overlap=64,redundancy=64,tail=on,slow-start=off",
+    ];
+    let names = registry::names().chain(options);
+    names.map(|text| registry::parse(text).unwrap()).collect()
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![0..5u64, 0..1000u64, Just(u64::MAX)]
+}
+
+fn share() -> impl Strategy<Value = f64> {
+    let odd = [f64::NAN, f64::INFINITY, -1.0, 0.0, 1.0, 1e-300];
+    prop_oneof![0.0..1.0, prop::sample::select(odd.to_vec())]
+}
+
+prop_compose! {
+    fn loss()(
+        packets in prop_oneof![Just(0.0), 0.0..1e4, Just(f64::NAN)],
+        rate in share(), p in share(), q in share(), mean in share(), deviation in share(),
+    ) -> LossEstimate {
+        LossEstimate {
+            packets,
+            rate,
+            loss_after_arrival: p,
+            arrival_after_loss: q,
+            burst_mean: mean * 10.0,
+            burst_deviation: deviation * 10.0,
+            ..LossEstimate::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn state()(
+        counts in prop::array::uniform12(count()),
+        held in any::<u16>(), span in any::<u16>(), queued in any::<u16>(),
+        flags in any::<[bool; 4]>(),
+        times in prop::array::uniform5(prop_oneof![0..5_000u64, Just(u64::MAX / 4_000_000)]),
+        loss in loss(),
+    ) -> RedundancyView {
+        let [sources, uncovered, in_flight, missing, retransmitted, burst_bytes, repairs_in_flight,
+            flow, waiting_bytes, congestion_window, bytes_in_flight, datagram_bytes] = counts;
+        let [idle, held_back, slow_start, told] = flags;
+        let [now, rtt, one_way, deadline, next] = times.map(Duration::from_millis);
+        let at = |time| Instant::ZERO + time;
+        RedundancyView {
+            now: at(now), held, span, sources, uncovered, in_flight, missing, retransmitted,
+            burst_bytes, queued, repairs_in_flight, idle, held_back,
+            flow_window: told.then_some(flow),
+            waiting_bytes, window_bytes: waiting_bytes, congestion_window, bytes_in_flight,
+            datagram_bytes, slow_start, smoothed_rtt: rtt, one_way_delay: one_way,
+            deadline: told.then(|| at(deadline)),
+            next_message: told.then(|| at(next)),
+            loss,
+        }
+    }
+}
+
+fn occasion() -> impl Strategy<Value = Occasion> {
+    prop::sample::select(vec![
+        Occasion::SlotFree,
+        Occasion::Feedback,
+        Occasion::BurstEnd,
+        Occasion::Timer,
+        Occasion::SlotIdle,
+    ])
+}
+
+proptest! {
+    /// No view makes one panic, run without end, or speak without end.
+    #[test]
+    fn any_views_in_any_order(asked in prop::collection::vec((occasion(), state()), 1..40)) {
+        for factory in all() {
+            let mut scheduler = factory.build();
+            for (occasion, view) in &asked {
+                scheduler.protects(view);
+                let repairs = scheduler.ask(*occasion, view);
+                let quirl = scheduler.name().starts_with("quirl");
+                prop_assert!(quirl || repairs.count <= flec::MOST, "{scheduler:?} {repairs:?}");
+                let _ = scheduler.timer();
+            }
+        }
+    }
+
+    /// The same views, the same answers.
+    #[test]
+    fn no_chance(asked in prop::collection::vec((occasion(), state()), 1..10)) {
+        for factory in all() {
+            let answers = || {
+                let mut scheduler = factory.build();
+                let answers = asked.iter().map(|(occasion, view)| scheduler.ask(*occasion, view));
+                answers.collect::<Vec<Repairs>>()
+            };
+            prop_assert_eq!(answers(), answers());
+        }
+    }
+}
