@@ -93,6 +93,7 @@ impl Default for StackOptions {
             ack: None,
             streams: None,
             fec: None,
+            fec_code: None,
             initial_window: None,
             receive_window: None,
             window_tuning: None,

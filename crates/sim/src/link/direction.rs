@@ -310,7 +310,7 @@ impl DirectionState {
             Err(cause) => Outcome::Dropped(cause),
         };
         if let Outcome::Dropped(cause) = outcome {
-            self.stats.dropped.count(cause);
+            self.stats.on_drop(now, cause);
         }
         let record = self.record(now, Stage::Offered, &ticket, datagram, queue_bytes, outcome);
         Offer { record, ticket }
@@ -415,7 +415,7 @@ impl DirectionState {
 
     fn left_queue(&mut self, now: Instant, packet: Waiting, outcome: Outcome) {
         if let Outcome::Dropped(cause) = outcome {
-            self.stats.dropped.count(cause);
+            self.stats.on_drop(now, cause);
         }
         let Waiting {
             ticket, datagram, ..

@@ -45,7 +45,7 @@ impl Drops {
         self.queue + self.loss + self.mtu + self.outage + self.rule + self.aqm
     }
 
-    pub(crate) fn count(&mut self, cause: DropCause) {
+    fn count(&mut self, cause: DropCause) {
         match cause {
             DropCause::Queue => self.queue += 1,
             DropCause::Loss => self.loss += 1,
@@ -72,6 +72,8 @@ pub struct DirectionStats {
     pub delivered_bytes: u64,
     /// Packets that vanished.
     pub dropped: Drops,
+    /// When the first of them was offered, or left the queue.
+    pub first_drop: Option<Instant>,
     /// Packets delivered with a changed payload.
     pub corrupted: u64,
     /// Copies made.
@@ -93,6 +95,11 @@ pub struct DirectionStats {
 }
 
 impl DirectionStats {
+    pub(crate) fn on_drop(&mut self, now: Instant, cause: DropCause) {
+        self.first_drop.get_or_insert(now);
+        self.dropped.count(cause);
+    }
+
     /// Packets waiting, being sent or on the wire.
     pub const fn in_flight(&self) -> u64 {
         (self.sent_packets + self.duplicated)

@@ -20,7 +20,7 @@ use crate::time::Instant;
 const SHARE: f64 = 0.3;
 /// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
 /// uses the link, and who pays for its bytes, is not ours to know.
-const PRICE: f64 = 0.1;
+const PRICE: f64 = 0.03;
 /// Share of messages that may come late.
 const LATE: f64 = 5e-4;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
