@@ -80,6 +80,11 @@ const FORBIDDEN: &[(&str, &str, &str)] = &[
         "rooms do not know the hall",
     ),
     (
+        "crates/transport/src/message",
+        "crate::connection",
+        "rooms do not know the hall",
+    ),
+    (
         "crates/transport/src/fec",
         "crate::connection",
         "rooms do not know the hall",

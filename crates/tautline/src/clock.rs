@@ -4,6 +4,9 @@
 
 use tautline_transport::time::Instant;
 
+/// Keeps "a little earlier than now" representable.
+const HEAD_START: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// Monotonic time since this clock was made, as the transport wants it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
@@ -22,6 +25,16 @@ impl Clock {
         }
     }
 
+    /// A time of the standard library as the transport wants it; what lies before the start is as
+    /// early as can be told.
+    pub(crate) fn at(&self, time: std::time::Instant) -> Instant {
+        let start = Instant::ZERO + HEAD_START;
+        match time.checked_duration_since(self.origin) {
+            Some(after) => start + after,
+            None => start - self.origin.saturating_duration_since(time),
+        }
+    }
+
     /// Nanoseconds since the start.
     #[expect(
         clippy::disallowed_methods,
@@ -29,14 +42,29 @@ impl Clock {
     )]
     pub(crate) fn now(&self) -> Instant {
         let elapsed = std::time::Instant::now().saturating_duration_since(self.origin);
-        // One second of head start keeps "a little earlier than now" representable.
-        Instant::ZERO + elapsed + std::time::Duration::from_secs(1)
+        Instant::ZERO + elapsed + HEAD_START
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn times_of_the_standard_library_keep_their_distance() {
+        let clock = Clock::start();
+        let origin = clock.at(clock.origin);
+        let tenth = Duration::from_millis(100);
+        assert_eq!(clock.at(clock.origin + tenth), origin + tenth);
+        if let Some(before) = clock.origin.checked_sub(tenth) {
+            assert_eq!(clock.at(before), origin - tenth);
+        }
+        if let Some(before) = clock.origin.checked_sub(2 * HEAD_START) {
+            assert_eq!(clock.at(before), Instant::ZERO);
+        }
+    }
 
     #[test]
     fn never_runs_backwards() {

@@ -11,6 +11,7 @@
 //! both are released.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     io,
     ops::Deref,
@@ -29,6 +30,7 @@ use tautline_transport::{
     connection::{self as quic, Event},
     endpoint::{ConnectionHandle, TokenStore},
     error::ConnectionError,
+    message::{MessageEvent, MessageId},
     stream::{IdHash, StreamEvent},
     time::Instant,
     units::{Dir, StreamId},
@@ -81,6 +83,10 @@ pub(crate) struct Waiting {
     accept: [WakerSet; 2],
     datagram_in: WakerSet,
     datagram_out: WakerSet,
+    message_in: WakerSet,
+    message_out: WakerSet,
+    /// Who waits for the fate of which message; gone when that is known.
+    fates: BTreeMap<MessageId, WakerSet>,
     /// Readers that found nothing. Removed when woken or dropped.
     readers: StreamMap<Waker>,
     /// One entry per sending stream that the application holds.
@@ -131,6 +137,10 @@ pub(crate) enum Queue {
     Accept(Dir),
     DatagramIn,
     DatagramOut,
+    MessageIn,
+    MessageOut,
+    /// Of a message whose fate is open.
+    Fate(MessageId),
     Stopped(StreamId),
 }
 
@@ -150,6 +160,9 @@ impl Waiting {
             Queue::Accept(dir) => self.accept.get_mut(index(dir))?,
             Queue::DatagramIn => &mut self.datagram_in,
             Queue::DatagramOut => &mut self.datagram_out,
+            Queue::MessageIn => &mut self.message_in,
+            Queue::MessageOut => &mut self.message_out,
+            Queue::Fate(id) => self.fates.get_mut(&id)?,
             Queue::Stopped(id) => &mut self.senders.get_mut(&id)?.stopped,
         })
     }
@@ -189,6 +202,19 @@ impl Waiting {
         }
     }
 
+    fn on_message_event(&mut self, event: MessageEvent, woken: &mut Vec<Waker>) {
+        match event {
+            MessageEvent::Fate(report) => {
+                if let Some(mut set) = self.fates.remove(&report.id) {
+                    set.take_all(woken);
+                }
+            }
+            MessageEvent::Received => self.wake(Queue::MessageIn, woken),
+            MessageEvent::Unblocked => self.wake(Queue::MessageOut, woken),
+            _ => {}
+        }
+    }
+
     fn wake_everyone(&mut self, woken: &mut Vec<Waker>) {
         for dir in [Dir::Bi, Dir::Uni] {
             self.wake(Queue::Open(dir), woken);
@@ -199,8 +225,13 @@ impl Waiting {
             Queue::Closed,
             Queue::DatagramIn,
             Queue::DatagramOut,
+            Queue::MessageIn,
+            Queue::MessageOut,
         ] {
             self.wake(queue, woken);
+        }
+        for mut set in std::mem::take(&mut self.fates).into_values() {
+            set.take_all(woken);
         }
         woken.extend(std::mem::take(&mut self.readers).into_values());
         for sender in self.senders.values_mut() {
@@ -260,6 +291,7 @@ impl ConnState {
                 Event::Stream(event) => self.absorb_stream_event(event, woken),
                 Event::DatagramReceived => self.waiting.wake(Queue::DatagramIn, woken),
                 Event::DatagramsUnblocked => self.waiting.wake(Queue::DatagramOut, woken),
+                Event::Message(event) => self.waiting.on_message_event(event, woken),
                 Event::Lost(error) => self.lose(error, woken),
                 _ => {}
             }
@@ -471,6 +503,9 @@ where
         conn.shared().with(|state| match attempt(state) {
             Some(value) => Poll::Ready(value),
             None => {
+                if let Queue::Fate(id) = queue {
+                    state.waiting.fates.entry(*id).or_default();
+                }
                 if let Some(set) = state.waiting.queue(*queue) {
                     set.register(place, cx);
                 }

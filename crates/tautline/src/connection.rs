@@ -37,7 +37,7 @@ use crate::{
 /// **Back-pressure:** whatever the peer sends is bounded by windows and limits in
 /// [`TransportConfig`](crate::TransportConfig) until the application takes it: unread streams stop
 /// the peer by flow control, streams that are not accepted by the stream limit; of datagrams that
-/// are not read, the oldest are dropped. What the application sends waits in
+/// are not read, the oldest are dropped; messages that are not taken stop the peer. What the application sends waits in
 /// [`SendStream::write`] and friends when windows or the send buffer are full.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -49,11 +49,15 @@ impl Connection {
         Self { conn }
     }
 
+    pub(crate) fn conn(&self) -> &Conn {
+        &self.conn
+    }
+
     fn get<R>(&self, read: impl FnOnce(&ConnState) -> R) -> R {
         read(&self.conn.state.lock())
     }
 
-    fn wait<T, F>(&self, queue: Queue, attempt: F) -> WaitFor<&Conn, F>
+    pub(crate) fn wait<T, F>(&self, queue: Queue, attempt: F) -> WaitFor<&Conn, F>
     where
         F: FnMut(&mut ConnState) -> Option<T> + Unpin,
     {

@@ -5,7 +5,11 @@
 
 use std::{fmt, io, net::SocketAddr};
 
-pub use tautline_transport::error::{Code, ConnectionError, TransportError};
+use tautline_transport::message::MessageId;
+pub use tautline_transport::{
+    error::{Code, ConnectionError, TransportError},
+    message::ReceiveMessageError,
+};
 
 /// [`Endpoint::connect`](crate::Endpoint::connect) could not even start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -293,6 +297,54 @@ pub enum SendDatagramError {
     #[error("connection lost: {0}")]
     ConnectionLost(#[from] ConnectionError),
 }
+
+/// Sending a message failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendMessageError {
+    /// Longer than `MessageConfig::message_bytes`. Use a stream.
+    #[error("message too large: at most {max} bytes; use a stream, or raise message_bytes")]
+    TooLarge {
+        /// The limit in bytes.
+        max: u64,
+    },
+    /// Too many messages are under way, and here is the message back; wait with
+    /// `send_message_wait`, or drop it.
+    #[error("too many messages are under way")]
+    Blocked(bytes::Bytes),
+    /// More dependencies than `MessageConfig::dependencies`.
+    #[error("a message may depend on {max} others at most")]
+    TooManyDependencies {
+        /// The limit.
+        max: usize,
+    },
+    /// It depends on a message that was not sent before it.
+    #[error("{0} does not exist yet: a message depends on earlier ones only")]
+    UnknownDependency(MessageId),
+    /// It depends on a message that ended too long ago.
+    #[error("{0} ended too long ago for its fate to be known: leave it out, or raise remembered")]
+    ForgottenDependency(MessageId),
+    /// The connection ended.
+    #[error("connection lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+/// [`Connection::next_message`](crate::Connection::next_message) gave none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NextMessageError {
+    /// The peer sent one that we refused. The next call goes on.
+    #[error(transparent)]
+    Refused(#[from] ReceiveMessageError),
+    /// The connection ended, and every message that came whole was taken.
+    #[error("connection lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+/// Nothing is known of the message: it was never sent, or ended too long ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} was never sent, or ended too long ago: ask earlier, or raise remembered")]
+pub struct UnknownMessage(pub MessageId);
 
 /// The keys cannot be updated now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -65,6 +65,7 @@ mod conn;
 mod connection;
 mod endpoint;
 pub mod error;
+mod message;
 mod shard;
 mod socket;
 mod stream;
@@ -75,6 +76,7 @@ mod wait;
 pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
+    message::{Message, MessageConfig, MessageFate, MessageId, MessageStats},
     stream::{StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},
     wire::Version,
@@ -90,11 +92,17 @@ pub use endpoint::{
 };
 pub use error::{
     BindError, ClosedStream, ConnectError, ConnectHostError, ConnectionError, ExportError,
-    HandshakeError, KeyUpdateError, ReadError, ReadExactError, ReadToEndError, ResetError,
-    SendDatagramError, StoppedError, WriteError,
+    HandshakeError, KeyUpdateError, NextMessageError, ReadError, ReadExactError, ReadToEndError,
+    ResetError, SendDatagramError, SendMessageError, StoppedError, UnknownMessage, WriteError,
 };
+pub use message::{MessageOptions, MessageReport};
 pub use socket::SocketBuffers;
 pub use stream::{ReadChunk, RecvStream, SendStream};
+
+/// The example of `docs/messages.md`, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/messages.md")]
+struct MessagesDoctest;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -2,7 +2,7 @@
 
 /// How many messages, and how much of them, one connection holds.
 ///
-/// Memory for sending: `send_bytes`, and about 250 bytes for each of `in_flight` messages and 80
+/// Memory for sending: `send_bytes`, and about 250 bytes for each of `in_flight` messages and 250
 /// for each of `remembered`. For receiving: twice `receive_bytes`, or twice `message_bytes` if that
 /// is more, and one message beside. Nothing is allocated before the first message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +16,8 @@ pub struct MessageConfig {
     pub send_bytes: u64,
     /// Messages that one message may depend on. Default 8.
     pub dependencies: usize,
-    /// The latest so many fates are remembered: for
-    /// [`message_fate`](crate::connection::Connection::message_fate), and so that messages may depend
-    /// on messages that are over. Default 1024.
+    /// The latest so many fates, at least `in_flight`, are remembered: for `Connection::message_fate`,
+    /// and so that messages may depend on messages that are over. Default 1024.
     pub remembered: usize,
     /// Bytes of received messages, and 64 for each: of those that wait for the application, which
     /// stop the peer by flow control when there are more; and of those that are not whole, of which
