@@ -87,8 +87,8 @@ impl TinyMt32 {
 /// How many generators go in step.
 pub(super) const LANES: usize = 8;
 
-/// Generators side by side: the numbers of as many [`TinyMt32`] for a third of the instructions, as
-/// compilers put lanes into vectors. One generator alone mostly waits for its own last step.
+/// Generators side by side: the numbers of as many [`TinyMt32`] in less time, as compilers put lanes
+/// into vectors. One generator alone mostly waits for its own last step.
 pub(super) struct Lanes {
     s0: [u32; LANES],
     s1: [u32; LANES],
