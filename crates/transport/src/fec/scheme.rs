@@ -32,7 +32,9 @@ pub struct UnknownCode(pub String);
 /// # Errors
 /// [`UnknownCode`], which says what there is.
 pub fn by_name(name: &str) -> Result<Scheme, UnknownCode> {
-    let (word, depth) = name.split_once(':').map_or((name, None), |(w, d)| (w, Some(d)));
+    let (word, depth) = name
+        .split_once(':')
+        .map_or((name, None), |(w, d)| (w, Some(d)));
     let code = match (word, depth) {
         ("xor", depth) => {
             let depth = depth.map_or(Ok(1), str::parse).ok();

@@ -119,7 +119,11 @@ fn codes_have_names() {
         ("tetrys", 11, 0),
     ] {
         let code = code_by_name(name).unwrap();
-        assert_eq!(scheme_of(&code), Some(FecScheme { id, parameter }), "{name}");
+        assert_eq!(
+            scheme_of(&code),
+            Some(FecScheme { id, parameter }),
+            "{name}"
+        );
     }
     for name in ["", "rs", "xor:0", "xor:70000", "rlc:5", "tetrys:"] {
         let error = code_by_name(name).unwrap_err().to_string();

@@ -50,9 +50,13 @@ impl ReceiveWindow {
         self.consumed = self.consumed.saturating_add(bytes);
     }
 
-    /// Whether half of the window was consumed since the last grant, so that a new one is due.
+    /// Whether an eighth of the window was consumed since the last grant, so that a new one is due.
+    ///
+    /// Were it half, a sender that is held back would get one grant a round trip, not two: a grant
+    /// comes with the packet that makes the half full, and counts all of it; then a little less than
+    /// half is left to arrive, and calls for no second one.
     pub(crate) fn wants_grant(&self) -> bool {
-        self.next_grant().saturating_sub(self.granted) >= (self.window / 2).max(1)
+        self.next_grant().saturating_sub(self.granted) >= (self.window / 8).max(1)
     }
 
     /// Raises the limit to what may be offered now and returns it.
@@ -64,9 +68,9 @@ impl ReceiveWindow {
     /// Called as data arrives. Doubles the window when a quarter of it was read within one round
     /// trip, so that in the end it holds at least four bandwidth-delay products.
     ///
-    /// Four, because grants come by the half window, a sender may fill the path and a queue as
-    /// long, data behind a lost packet waits a round trip to be read, and a sender in slow start
-    /// doubles its rate before the next measurement.
+    /// Four, because grants come late by an eighth, a sender may fill the path and a queue as long,
+    /// data behind a lost packet waits a round trip to be read, and a sender in slow start doubles
+    /// its rate before the next measurement.
     ///
     /// Measured at arrivals, not at reads: a slow reader whose window is full must not look fast.
     pub(crate) fn tune(&mut self, now: Instant, rtt: Duration) -> bool {
@@ -157,14 +161,51 @@ mod tests {
     }
 
     #[test]
-    fn grants_when_half_is_consumed() {
-        let mut window = ReceiveWindow::new(WindowConfig::fixed(100));
-        window.consume(49);
+    fn grants_when_an_eighth_is_consumed() {
+        let mut window = ReceiveWindow::new(WindowConfig::fixed(800));
+        window.consume(99);
         assert!(!window.wants_grant());
         window.consume(1);
         assert!(window.wants_grant());
-        assert_eq!(window.grant(), 150);
+        assert_eq!(window.grant(), 900);
         assert!(!window.wants_grant());
+    }
+
+    /// A sender that is always held back gets a window a round trip, but for what waits to be granted.
+    #[test]
+    fn a_fixed_window_is_used_whole() {
+        const RTT: u64 = 100;
+        const PACKET: u64 = 1_200;
+        for packets in [10, 33, 64, 99, 150] {
+            let size = packets * PACKET + 700;
+            let mut window = ReceiveWindow::new(WindowConfig::fixed(size));
+            let (mut limit, mut sent) = (size, 0);
+            // What arrives at the receiver, and which limits at the sender, in order of time.
+            let mut data = std::collections::VecDeque::new();
+            let mut grants = std::collections::VecDeque::new();
+            let rounds = 50;
+            for now in 0..RTT * rounds {
+                while grants.front().is_some_and(|(at, _)| *at <= now) {
+                    limit = grants.pop_front().unwrap().1;
+                }
+                // Twice as fast as the window would need.
+                for _ in 0..packets.div_ceil(RTT) * 2 {
+                    let bytes = PACKET.min(limit - sent);
+                    if bytes > 0 {
+                        sent += bytes;
+                        data.push_back((now + RTT / 2, bytes));
+                    }
+                }
+                while data.front().is_some_and(|(at, _)| *at <= now) {
+                    window.consume(data.pop_front().unwrap().1);
+                    if window.wants_grant() {
+                        grants.push_back((now + RTT / 2, window.grant()));
+                    }
+                }
+            }
+            let share = sent as f64 / (size * rounds) as f64;
+            assert!(share > 0.75, "{packets}: {share}");
+        }
     }
 
     #[test]
