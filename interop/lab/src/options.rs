@@ -90,7 +90,7 @@ impl Settings {
             }
             settings.ack_frequency = Some(Some(delay.0));
         }
-        if options.fec.is_some() {
+        if options.fec.is_some() || options.fec_mode.is_some() {
             return Err(wrong("fec", format!("{maker} has no erasure correction")));
         }
         match options.streams.as_deref() {
@@ -178,12 +178,13 @@ mod tests {
     #[test]
     fn what_a_peer_lacks_is_refused_by_name() {
         type Change = fn(&mut StackOptions);
-        let cases: [(&str, Change); 10] = [
+        let cases: [(&str, Change); 11] = [
             ("congestion", |o| o.congestion = Some("bbr3-taut".into())),
             ("ack", |o| o.ack = Some("asymmetric".into())),
             ("streams", |o| o.streams = Some("priority".into())),
             ("window_tuning", |o| o.window_tuning = Some(true)),
             ("fec", |o| o.fec = Some("constant".to_owned())),
+            ("fec", |o| o.fec_mode = Some("mask".to_owned())),
             ("pacing", |o| o.pacing = Some(false)),
             ("ecn", |o| o.ecn = Some(false)),
             ("max_ack_delay", |o| {

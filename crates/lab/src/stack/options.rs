@@ -40,6 +40,11 @@ pub struct StackOptions {
     /// `tetrys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_code: Option<String>,
+    /// Departures from RFC 9265 that no real network should see, to reproduce what others measured
+    /// with them: `mask`, `repair-outside-cwnd`, `hold=MILLISECONDS`, with commas between;
+    /// `tautline` with `fec` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec_mode: Option<String>,
     /// Initial congestion window in datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
@@ -94,6 +99,7 @@ impl Default for StackOptions {
             streams: None,
             fec: None,
             fec_code: None,
+            fec_mode: None,
             initial_window: None,
             receive_window: None,
             window_tuning: None,

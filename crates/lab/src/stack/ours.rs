@@ -18,7 +18,7 @@ use tautline_transport::{
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
     fec::{
-        self,
+        self, FecLab,
         redundancy::{self, registry::RedundancyError},
     },
     stream::{
@@ -166,6 +166,15 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     if let Some(name) = &options.fec_code {
         let code = fec::code_by_name(name);
         config.fec.schemes = vec![code.map_err(|error| wrong("fec_code", error.to_string()))?];
+    }
+    if let Some(modes) = &options.fec_mode {
+        if !config.fec.decode {
+            let problem =
+                "says how erasure correction departs from its rules, and there is no `fec`";
+            return Err(wrong("fec_mode", problem.to_owned()));
+        }
+        let lab = FecLab::parse(modes).map_err(|error| wrong("fec_mode", error.to_string()))?;
+        config.fec.lab = lab;
     }
     if let Some(packets) = options.initial_window {
         if !(2..=10_000).contains(&packets) {

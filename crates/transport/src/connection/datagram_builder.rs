@@ -59,6 +59,12 @@ impl OpenPacket {
         self.flags = writer.flags();
     }
 
+    /// It does not count as in flight, whatever it holds. [`FecLab`](crate::fec::FecLab) says why not
+    /// to do so.
+    pub(crate) fn leave_window(&mut self) {
+        self.flags.in_flight = false;
+    }
+
     pub(crate) fn flags(&self) -> PacketFlags {
         self.flags
     }

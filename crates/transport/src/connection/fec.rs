@@ -10,19 +10,21 @@ use super::{
     Connection,
     datagram_builder::{DatagramBuilder, SealContext},
     fates::{FrameFates, Seen},
-    rx::{Received, packet_type_of},
+    rx::{FrameSummary, Received, packet_type_of},
     tx::{MAX_BATCH_BYTES, Permit},
 };
 use crate::{
     endpoint::Transmit,
     error::TransportError,
-    fec::{FecReceiver, FecSender, FecStats, LossEstimate, Occasion, Outlook, negotiate},
+    fec::{
+        FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, OnLoss, Outlook, negotiate,
+    },
     observe,
     packet::{PacketWriter, Token},
     path::Path,
     recovery::LossHandler as _,
     space::SpaceKind,
-    time::Instant,
+    time::{Instant, earliest},
     tls::Level,
     units::{Ecn, PathId},
     wire::{Frame, FrameClass, Reader, Repair, SourceSymbol, SymbolAck, TransportParameters},
@@ -35,7 +37,14 @@ pub(crate) struct Fec {
     pub(crate) receiver: Option<Box<FecReceiver>>,
     /// What they counted, once they are gone.
     past: FecStats,
+    /// Packets that are not acknowledged yet; laboratories alone.
+    hold: Option<Box<Hold<Held>>>,
+    /// The source symbol of the packet under way, where packets are held.
+    source: Option<u64>,
 }
+
+/// A received packet that is held.
+type Held = (Received, FrameSummary, bool);
 
 impl Fec {
     /// Whether a SYMBOL_ACK must leave now.
@@ -56,9 +65,17 @@ impl Fec {
         sender.is_some_and(|sender| sender.has_repairs())
     }
 
+    /// Whether packets may be held.
+    #[inline]
+    pub(crate) fn holds(&self) -> bool {
+        self.hold.is_some()
+    }
+
     /// When a lost symbol has waited long enough for repair symbols.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        self.sender.as_ref()?.timer()
+        let held = self.hold.as_ref().and_then(|hold| hold.timer());
+        let sender = self.sender.as_ref();
+        earliest(sender.and_then(|sender| sender.timer()), held)
     }
 
     /// The connection is over: nothing is repaired any more.
@@ -127,6 +144,7 @@ impl Connection {
             negotiate(ours.as_ref(), &peer.fec_encoder)?,
         ) {
             self.fec.receiver = Some(Box::new(FecReceiver::new(limits, scheme)));
+            self.fec.hold = config.lab.hold.map(|time| Box::new(Hold::new(time)));
         }
         let encoder = config.encoder_parameter();
         if encoder.is_empty() {
@@ -149,11 +167,17 @@ impl Connection {
         symbol: &[u8],
     ) -> Result<bool, TransportError> {
         let receiver = self.fec.receiver.as_mut().ok_or_else(not_negotiated)?;
+        if self.fec.hold.is_some() {
+            self.fec.source = Some(receiver.id_of(header));
+        }
         receiver.on_source(header, symbol)
     }
 
     pub(crate) fn on_repair(&mut self, repair: &Repair<'_>) -> Result<(), TransportError> {
         let receiver = self.fec.receiver.as_mut().ok_or_else(not_negotiated)?;
+        if let Some(hold) = &mut self.fec.hold {
+            hold.on_repair(repair.first, repair.count);
+        }
         receiver.on_repair(repair)
     }
 
@@ -175,6 +199,8 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let sender = self.fec.sender.as_mut().ok_or_else(not_negotiated)?;
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let mask = self.config.fec.lab.mask;
+        let mut masked = Vec::new();
         let paths = &self.paths;
         let done = sender.on_symbol_ack(ack.largest, ack.ranges(), |id, delivered| {
             use crate::fec::Delivered;
@@ -188,12 +214,59 @@ impl Connection {
                             .skip(1);
                         tokens.extend(behind);
                     }
+                    if mask {
+                        masked.push((path, number));
+                    }
                 }
             }
         });
         self.route_tokens(now, &mut tokens, true);
         self.scratch.tokens = tokens;
+        for (path, number) in masked {
+            self.mask_loss(now, path, number);
+        }
         done
+    }
+
+    /// A recovered packet counts as acknowledged: for laboratories, see
+    /// [`FecLab::mask`](crate::fec::FecLab). Not one with frames before its symbol, which are lost.
+    fn mask_loss(&mut self, now: Instant, id: PathId, number: u64) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let sent = &path.space.sent;
+        let mut tokens = sent.live_tokens(number);
+        let first = tokens.find(|token| !matches!(token, Token::Ack { .. }));
+        let is_whole = matches!(first, Some(Token::Symbol { .. }));
+        drop(tokens);
+        if !is_whole || sent.get(number).is_none_or(|packet| packet.is_lost()) {
+            return;
+        }
+        let mut fates = FrameFates {
+            now,
+            path: id,
+            streams: &mut self.streams,
+            crypto: &mut self.crypto,
+            datagrams: &mut self.datagrams,
+            mtu: &mut path.mtu,
+            acked: &mut self.scratch.acked,
+            deferred: &mut self.scratch.deferred,
+            acked_ack: None,
+            acked_request: None,
+            new_mtu: None,
+            seen: Seen::default(),
+            observer: &mut self.observer,
+            fec: None,
+            symbol: Some(OnLoss::Nothing),
+        };
+        path.recovery
+            .on_recovered(&mut path.space, SpaceKind::Data, now, number, &mut fates);
+        fates.settle_acked();
+        self.apply_deferred(SpaceKind::Data, None);
+        // The loss monitor is not deceived.
+        if let Some(sender) = &mut self.fec.sender {
+            sender.on_packet_lost(id, number);
+        }
     }
 
     /// Tells the rooms that what these tokens stand for was delivered, or is lost.
@@ -251,6 +324,9 @@ impl Connection {
                 continue;
             }
             receiver.on_recovered(id);
+            if let Some(hold) = &mut self.fec.hold {
+                hold.on_recovered(id);
+            }
             self.observer
                 .emit(received.now, || observe::Event::SymbolRecovered {
                     id,
@@ -268,10 +344,45 @@ impl Connection {
         }
     }
 
+    /// A packet with erasure correction was processed: it is recorded as received, so that it will be
+    /// acknowledged, now or when it is not held any more.
+    pub(super) fn record_or_hold(
+        &mut self,
+        received: Received,
+        kind: SpaceKind,
+        summary: FrameSummary,
+        spin: bool,
+    ) {
+        let now = received.now;
+        let source = self.fec.source.take();
+        let hold = self.fec.hold.as_mut();
+        let Some(hold) = hold.filter(|_| kind == SpaceKind::Data && summary.ack_eliciting) else {
+            self.record_received(&received, kind, summary, spin);
+            return;
+        };
+        if let Some(id) = source {
+            hold.on_source(id, now);
+        }
+        if let Some((received, summary, spin)) = hold.push(source, (received, summary, spin)) {
+            self.record_received(&received, kind, summary, spin);
+        }
+        self.release_held(now);
+    }
+
+    fn release_held(&mut self, now: Instant) {
+        while let Some(hold) = &mut self.fec.hold
+            && let Some((mut received, summary, spin)) = hold.release(now)
+        {
+            received.now = now;
+            self.record_received(&received, SpaceKind::Data, summary, spin);
+        }
+    }
+
     // ---- Time ----
 
     /// Lost symbols that no repair symbol came to help go out again.
     pub(crate) fn on_fec_timeout(&mut self, now: Instant) {
+        self.release_held(now);
         let mut tokens = Vec::new();
         while let Some(sender) = &mut self.fec.sender
             && let Some(expired) = sender.expire(now)
@@ -328,6 +439,7 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
+        let outside = self.config.fec.lab.repair_outside_cwnd;
         // Probes have a right to pass the window; repair symbols have not, unless they are the probes.
         let probing = path.pending.probes > 0;
         if probing && !path.pending.coded_probes {
@@ -339,7 +451,9 @@ impl Connection {
         let batch = quantum.max(mtu).min(MAX_BATCH_BYTES);
         let (mut len, mut segment) = (0, 0);
         for _ in 0..max_segments {
-            if len + segment > batch || self.permit(now, id, mtu, len > 0) != Permit::Full {
+            if len + segment > batch
+                || !outside && self.permit(now, id, mtu, len > 0) != Permit::Full
+            {
                 break;
             }
             if probing && self.paths.get(id)?.pending.probes == 0 {
@@ -420,6 +534,9 @@ impl Connection {
             open.probe = true;
         }
         open.finish(&writer);
+        if self.config.fec.lab.repair_outside_cwnd {
+            open.leave_window();
+        }
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let sealed = builder.seal_short(
             open,

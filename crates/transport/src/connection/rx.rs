@@ -31,6 +31,7 @@ use crate::{
 const MIN_STATELESS_RESET: usize = 21;
 
 /// An opened packet.
+#[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) now: Instant,
     pub(crate) level: Level,
@@ -396,7 +397,11 @@ impl Connection {
         }
         // The packet that ended the connection is not acknowledged, and moves nothing.
         if !self.is_closed() {
-            self.record_received(&received, kind, summary, spin);
+            if self.fec.holds() {
+                self.record_or_hold(received, kind, summary, spin);
+            } else {
+                self.record_received(&received, kind, summary, spin);
+            }
         }
         Ok(())
     }
@@ -566,7 +571,7 @@ impl Connection {
     }
 
     /// Bookkeeping after a packet's frames were processed.
-    fn record_received(
+    pub(super) fn record_received(
         &mut self,
         received: &Received,
         kind: SpaceKind,

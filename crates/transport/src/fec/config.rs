@@ -2,7 +2,10 @@
 
 use tautline_codes::{Limits, Scheme, rlc::Rlc};
 
-use super::redundancy::{SharedRedundancyFactory, registry};
+use super::{
+    FecLab,
+    redundancy::{SharedRedundancyFactory, registry},
+};
 use crate::wire::FecDecoder;
 
 /// How a connection protects what it sends, and whether it decodes what its peer protects.
@@ -30,6 +33,8 @@ pub struct FecConfig {
     /// The longest source symbol taken, in bytes. Default 1,500; protected packets of the peer grow
     /// no longer than that.
     pub max_symbol_bytes: u16,
+    /// What only laboratories do: departures from RFC 9265. Default: none.
+    pub lab: FecLab,
 }
 
 impl Default for FecConfig {
@@ -42,6 +47,7 @@ impl Default for FecConfig {
             encoder_symbols: 256,
             protect_datagrams: false,
             max_symbol_bytes: 1500,
+            lab: FecLab::default(),
         }
     }
 }

@@ -13,6 +13,8 @@
 
 mod config;
 mod feedback;
+mod hold;
+mod lab;
 mod loss_monitor;
 mod receiver;
 mod recover;
@@ -27,6 +29,8 @@ mod stats;
 mod tests;
 
 pub use config::FecConfig;
+pub(crate) use hold::Hold;
+pub use lab::{FecLab, FecLabError};
 pub use loss_monitor::{LossEstimate, LossMonitor};
 pub use receiver::FecReceiver;
 pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};

@@ -58,6 +58,11 @@ impl FecReceiver {
         Ok(used == Use::Redundant)
     }
 
+    /// The symbol ID that a header means.
+    pub fn id_of(&self, header: SourceSymbol) -> u64 {
+        self.recovering.complete(header)
+    }
+
     /// A REPAIR frame.
     ///
     /// # Errors

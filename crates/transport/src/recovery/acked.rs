@@ -129,6 +129,24 @@ impl Recovery {
         Ok(summary)
     }
 
+    /// A packet that was lost and recovered counts as acknowledged, with the congestion controller too; it
+    /// measures no round trip. [`FecLab`](crate::fec::FecLab) says why not to do so.
+    pub(crate) fn on_recovered(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        kind: SpaceKind,
+        now: Instant,
+        number: PacketNumber,
+        handler: &mut impl LossHandler,
+    ) {
+        let prior_in_flight = self.bytes_in_flight;
+        let range = std::iter::once(number..=number);
+        let newly = self.mark_acked(space, kind, now, range, handler);
+        if newly.any {
+            self.report_ack(space, &newly, prior_in_flight, false, now);
+        }
+    }
+
     /// Marks what is newly acknowledged and tells everybody but the controller's `on_ack`.
     fn mark_acked(
         &mut self,
