@@ -76,7 +76,7 @@ mod wait;
 pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
-    message::{Message, MessageConfig, MessageFate, MessageId, MessageStats},
+    message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
     stream::{StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},
     wire::Version,

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tautline_transport::{
     message::{
-        self as core, Message, MessageFate, MessageId, MessageStats,
+        self as core, Expiry, Message, MessageFate, MessageId, MessageStats,
         SendMessageError as TransportError,
     },
     stream::sched::Priority,
@@ -31,6 +31,7 @@ pub struct MessageOptions {
     deadline: Option<Deadline>,
     priority: Priority,
     depends_on: Vec<MessageId>,
+    expiry: Expiry,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,13 @@ impl MessageOptions {
     #[must_use]
     pub fn depends_on(mut self, ids: impl IntoIterator<Item = MessageId>) -> Self {
         self.depends_on.extend(ids);
+        self
+    }
+
+    /// When it is given up that will not be whole in time.
+    #[must_use]
+    pub fn expiry(mut self, expiry: Expiry) -> Self {
+        self.expiry = expiry;
         self
     }
 }
@@ -222,6 +230,7 @@ impl Connection {
             }),
             priority: options.priority,
             depends_on: options.depends_on.clone(),
+            expiry: options.expiry,
         }
     }
 }

@@ -12,8 +12,8 @@ use tautline_transport::{
     connection::Event,
     fec::redundancy::registry,
     message::{
-        MessageEvent, MessageFate, MessageId, MessageOptions, MessageReport, ReceiveMessageError,
-        SendMessageError,
+        Expiry, MessageEvent, MessageFate, MessageId, MessageOptions, MessageReport,
+        ReceiveMessageError, SendMessageError,
     },
     stream::{ReadError, ResetError, WriteError, sched},
     time::Instant,
@@ -229,6 +229,37 @@ fn what_finds_no_room_on_the_path_expires() {
     assert_eq!(net.server_connection().message_stats().given_up_by_peer, 3);
 }
 
+/// Losses keep the congestion window too narrow for what is sent: of what queues up all would come too
+/// late, one after the other; given up in time, it makes room for the next.
+#[test]
+fn giving_up_what_is_hopeless_saves_others() {
+    let run = |expiry| {
+        let mut link = wire(20, 100);
+        link.forward.loss = LossModel::uniform(0.03);
+        let mut net = pair(Setup::new(14, link));
+        for _ in 0..1_000 {
+            net.on_client(|client, now| {
+                let options = MessageOptions {
+                    deadline: Some(now + 200 * MS),
+                    expiry,
+                    ..MessageOptions::default()
+                };
+                client
+                    .send_message(now, body(0, 1_000), &options)
+                    .expect("room");
+            });
+            net.run_for(10 * MS);
+        }
+        net.run_for(5 * SECOND);
+        let client = net.client_connection();
+        assert_eq!(client.stream_stats().open_streams, 0);
+        assert_eq!(client.message_stats().in_flight, 0);
+        client.message_stats().on_time
+    };
+    let (late, early) = (run(Expiry::AtDeadline), run(Expiry::WhenHopeless));
+    assert!(early > 2 * late, "{late} {early}");
+}
+
 /// The stream scheduler `deadline` lets a message pass that has less time.
 #[test]
 fn the_deadline_scheduler_saves_what_is_urgent() {
@@ -435,21 +466,24 @@ struct Planned {
     within: Option<u16>,
     behind: Vec<u8>,
     urgency: u8,
+    early: bool,
 }
 
 fn planned() -> impl Strategy<Value = Planned> {
     let bytes = prop_oneof![Just(0), 1usize..3_000, 3_000usize..60_000];
     let within = prop_oneof![1 => Just(None), 4 => (0u16..600).prop_map(Some)];
     let behind = prop::collection::vec(1u8..6, 0..3);
-    (0u16..40, bytes, within, behind, 0u8..8).prop_map(|(pause, bytes, within, behind, urgency)| {
-        Planned {
+    let early = any::<bool>();
+    (0u16..40, bytes, within, behind, 0u8..8, early).prop_map(
+        |(pause, bytes, within, behind, urgency, early)| Planned {
             pause,
             bytes,
             within,
             behind,
             urgency,
-        }
-    })
+            early,
+        },
+    )
 }
 
 fn scenery() -> impl Strategy<Value = (u64, LinkConfig, &'static str, Option<&'static str>, u64)> {
@@ -508,6 +542,7 @@ proptest! {
                     deadline: planned.within.map(|within| now + u32::from(within) * MS),
                     priority: sched::Priority { urgency: planned.urgency, incremental: false },
                     depends_on: behind.map(MessageId).collect(),
+                    expiry: if planned.early { Expiry::WhenHopeless } else { Expiry::AtDeadline },
                 };
                 let useless = known.iter().any(|report| {
                     options.depends_on.contains(&report.id) && !report.fate.is_delivered()

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Connection;
 use crate::{
     message::{
-        Message, MessageId, MessageOptions, MessageOutlook, MessageReport, MessageStats,
+        Message, MessageId, MessageOptions, MessageOutlook, MessageReport, MessageStats, OneWay,
         ReceiveMessageError, SendMessageError,
     },
     recovery::RttEstimator,
@@ -93,9 +93,14 @@ impl Connection {
     /// Tells the room of messages what happened to its streams, and the time.
     pub(super) fn catch_up_with_messages(&mut self, now: Instant) {
         if self.messages.in_use() {
-            let one_way_delay = self.one_way_delay();
-            self.messages
-                .catch_up(now, one_way_delay, &mut self.streams);
+            let path = self.paths.get(PathId::ZERO);
+            let rtt = path.map(|path| path.recovery.rtt());
+            let rtt = rtt.filter(|rtt| rtt.has_sample());
+            let way = rtt.map_or_else(OneWay::default, |rtt| OneWay {
+                smoothed: one_way_delay(rtt),
+                shortest: rtt.min() / 2,
+            });
+            self.messages.catch_up(now, way, &mut self.streams);
         }
     }
 }

@@ -24,8 +24,8 @@ use bytes::Bytes;
 
 pub use config::MessageConfig;
 pub use types::{
-    Message, MessageEvent, MessageFate, MessageId, MessageOptions, MessageOutlook, MessageReport,
-    MessageStats, ReceiveMessageError, SendMessageError,
+    Expiry, Message, MessageEvent, MessageFate, MessageId, MessageOptions, MessageOutlook,
+    MessageReport, MessageStats, ReceiveMessageError, SendMessageError,
 };
 
 use crate::{
@@ -38,6 +38,15 @@ use outgoing::Outgoing;
 
 /// What one message costs beside its bytes; counted, so that empty ones are bounded too.
 const MESSAGE_OVERHEAD: u64 = 64;
+
+/// What a packet takes to the peer, as far as known; zero while nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OneWay {
+    /// Usually.
+    pub smoothed: Duration,
+    /// At least.
+    pub shortest: Duration,
+}
 
 /// Messages of one connection, both ways. Allocates nothing until used.
 #[derive(Debug, Default)]
@@ -129,14 +138,8 @@ impl Messages {
 
     // ---- Both ----
 
-    /// Catches up with the streams after any input. `one_way_delay`: what a packet takes to the
-    /// peer, as far as known.
-    pub(crate) fn catch_up(
-        &mut self,
-        now: Instant,
-        one_way_delay: Duration,
-        streams: &mut StreamSet,
-    ) {
+    /// Catches up with the streams after any input.
+    pub(crate) fn catch_up(&mut self, now: Instant, way: OneWay, streams: &mut StreamSet) {
         while streams.has_notices() {
             let mut notices = std::mem::take(&mut self.notices);
             streams.take_notices(&mut notices);
@@ -145,7 +148,7 @@ impl Messages {
             notices.sort_by_key(|notice| matches!(notice, Notice::Lost(_)));
             for notice in notices.drain(..) {
                 if let Some(outgoing) = &mut self.outgoing {
-                    outgoing.on_notice(now, one_way_delay, notice, streams);
+                    outgoing.on_notice(now, way.smoothed, notice, streams);
                 }
                 if let Some(incoming) = &mut self.incoming {
                     incoming.on_notice(notice, streams);
@@ -154,7 +157,7 @@ impl Messages {
             self.notices = notices;
         }
         if let Some(outgoing) = &mut self.outgoing {
-            outgoing.on_timeout(now, streams);
+            outgoing.on_timeout(now, way.shortest, streams);
             outgoing.open_streams(streams);
         }
         if let Some(incoming) = &mut self.incoming {

@@ -10,12 +10,12 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::{
-    MESSAGE_OVERHEAD, MessageConfig, MessageFate, MessageId, MessageOptions, MessageOutlook,
-    MessageReport, MessageStats, SendMessageError,
+    Expiry, MESSAGE_OVERHEAD, MessageConfig, MessageFate, MessageId, MessageOptions,
+    MessageOutlook, MessageReport, MessageStats, SendMessageError,
 };
 use crate::{
     stream::{IdHash, Notice, StreamSet, sched::Priority},
-    time::Instant,
+    time::{Instant, earliest},
     units::StreamId,
 };
 
@@ -31,7 +31,7 @@ struct InFlight {
     priority: Priority,
     handed_over: Instant,
     deadline: Option<Instant>,
-    /// Its deadline has passed; all of it was on its way then.
+    /// It is too late to send any of it again; all of it was on its way when that began.
     overdue: bool,
     recovered: bool,
     depends_on: SmallVec<[MessageId; 2]>,
@@ -54,6 +54,10 @@ pub(super) struct Outgoing {
     unwritten: usize,
     /// Deadlines that have not come, of messages whose fate is open.
     deadlines: BTreeSet<(Instant, MessageId)>,
+    /// Those of them, of messages given up when hopeless, for which it was not too late yet.
+    hopes: BTreeSet<(Instant, MessageId)>,
+    /// What a packet takes at least.
+    shortest_way: Duration,
     /// The latest fates.
     settled: BTreeMap<MessageId, MessageReport>,
     /// Whose they are, in the order in which they came.
@@ -75,6 +79,8 @@ impl Outgoing {
             waiting: BTreeSet::new(),
             unwritten: 0,
             deadlines: BTreeSet::new(),
+            hopes: BTreeSet::new(),
+            shortest_way: Duration::ZERO,
             settled: BTreeMap::new(),
             order: VecDeque::new(),
             untold: VecDeque::new(),
@@ -125,6 +131,9 @@ impl Outgoing {
         }
         if let Some(deadline) = options.deadline {
             self.deadlines.insert((deadline, id));
+            if options.expiry == Expiry::WhenHopeless {
+                self.hopes.insert((deadline, id));
+            }
         }
         self.open_streams(streams);
         Ok(id)
@@ -304,17 +313,33 @@ impl Outgoing {
     // ---- Time ----
 
     pub(super) fn timer(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let hope = self.hopes.first().map(|(deadline, _)| *deadline);
+        earliest(deadline, hope.map(|deadline| deadline - self.shortest_way))
     }
 
     /// Deadlines that have come: what is not on its way yet would come too late. What is, may have
-    /// arrived: acknowledgement or loss will tell.
-    pub(super) fn on_timeout(&mut self, now: Instant, streams: &mut StreamSet) {
+    /// arrived: acknowledgement or loss will tell. The same for deadlines that are too near.
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Instant,
+        shortest_way: Duration,
+        streams: &mut StreamSet,
+    ) {
+        self.shortest_way = shortest_way;
         let mut expired = false;
-        while let Some(&(deadline, id)) = self.deadlines.first()
-            && deadline <= now
-        {
-            self.deadlines.pop_first();
+        loop {
+            let id = match (self.deadlines.first(), self.hopes.first()) {
+                (_, Some(&(deadline, id))) if deadline - shortest_way <= now => {
+                    self.hopes.pop_first();
+                    id
+                }
+                (Some(&(deadline, id)), _) if deadline <= now => {
+                    self.deadlines.pop_first();
+                    id
+                }
+                _ => break,
+            };
             let Some(message) = self.in_flight.get_mut(&id) else {
                 continue;
             };
@@ -380,6 +405,7 @@ impl Outgoing {
         }
         if let Some(deadline) = message.deadline {
             self.deadlines.remove(&(deadline, id));
+            self.hopes.remove(&(deadline, id));
         }
         let stats = &mut self.stats;
         stats.in_flight_bytes = stats.in_flight_bytes.saturating_sub(message.bytes);

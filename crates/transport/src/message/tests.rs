@@ -49,8 +49,11 @@ impl Room {
     }
 
     fn catch_up(&mut self, now: u64) {
-        let delay = Duration::from_millis(50);
-        self.messages.catch_up(at(now), delay, &mut self.streams);
+        let way = OneWay {
+            smoothed: Duration::from_millis(50),
+            shortest: Duration::from_millis(40),
+        };
+        self.messages.catch_up(at(now), way, &mut self.streams);
     }
 
     /// Fates that were not told yet.
@@ -121,6 +124,35 @@ fn what_was_not_sent_expires_at_its_deadline() {
     assert!(room.streams.has_control(), "RESET_STREAM is due");
     assert_eq!(room.messages.timer(), None);
     assert_eq!(room.messages.stats().in_flight_bytes, 0);
+}
+
+#[test]
+fn what_is_hopeless_expires_before_its_deadline_where_wanted() {
+    let mut room = Room::new(10, 1000);
+    let early = MessageOptions {
+        expiry: Expiry::WhenHopeless,
+        ..by(200)
+    };
+    room.send(0, 100, &early).unwrap();
+    room.send(0, 100, &by(200)).unwrap();
+    room.catch_up(1);
+    assert_eq!(room.messages.timer(), Some(at(160)));
+    room.catch_up(159);
+    assert_eq!(room.fates(), []);
+    room.catch_up(160);
+    assert_eq!(room.fates(), [(0, MessageFate::Expired)]);
+    assert_eq!(room.messages.timer(), Some(at(200)));
+    // What is hopeless from the start.
+    let early = MessageOptions {
+        expiry: Expiry::WhenHopeless,
+        ..by(190)
+    };
+    room.send(170, 100, &early).unwrap();
+    room.catch_up(170);
+    assert_eq!(room.fates(), [(2, MessageFate::Expired)]);
+    room.catch_up(200);
+    assert_eq!(room.fates(), [(1, MessageFate::Expired)]);
+    assert_eq!(room.messages.timer(), None);
 }
 
 #[test]
@@ -229,7 +261,7 @@ fn messages_wait_for_streams_by_deadline_then_urgency() {
             urgency,
             incremental: false,
         },
-        depends_on: Vec::new(),
+        ..MessageOptions::default()
     };
     for (deadline, urgency) in [
         (None, 3),
@@ -293,7 +325,8 @@ impl Receiving {
         self.streams
             .on_stream_data(at(1), rtt, Self::id(index), offset, fin, data)
             .unwrap();
-        self.room.catch_up(at(1), rtt, &mut self.streams);
+        self.room
+            .catch_up(at(1), OneWay::default(), &mut self.streams);
     }
 
     fn take(&mut self) -> Option<Result<(u64, usize), ReceiveMessageError>> {
@@ -428,7 +461,8 @@ fn what_the_peer_gives_up_leaves_nothing() {
             final_size: 300,
         })
         .unwrap();
-    end.room.catch_up(at(2), Duration::ZERO, &mut end.streams);
+    end.room
+        .catch_up(at(2), OneWay::default(), &mut end.streams);
     assert_eq!(end.take(), None);
     assert_eq!(end.room.poll_event(), None);
     let stats = end.room.stats();

@@ -24,6 +24,21 @@ pub struct MessageOptions {
     /// Messages without which this one is of no use: if one of them is not delivered, this one
     /// expires.
     pub depends_on: Vec<MessageId>,
+    /// When it is given up.
+    pub expiry: Expiry,
+}
+
+/// When a message is given up that will not be whole in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// At its deadline.
+    #[default]
+    AtDeadline,
+    /// As soon as what is left of it would arrive after its deadline, by half of the shortest round
+    /// trip seen: then nothing is sent in vain. On a path that is much slower on the way back than on the
+    /// way there, that is too early.
+    WhenHopeless,
 }
 
 /// How a message ended, as far as its sender can know.
@@ -35,8 +50,9 @@ pub enum MessageFate {
     OnTime,
     /// All of it is acknowledged, and was there after its deadline.
     Late,
-    /// It was given up: its deadline came before all of it was sent, or with some of it known to be
-    /// lost; or a message that it depends on was not delivered.
+    /// It was given up: its deadline came (or, with [`Expiry::WhenHopeless`], came too near) before
+    /// all of it was sent, or with some of it known to be lost; or a message that it depends on was
+    /// not delivered.
     Expired,
     /// The peer did not want it, with this code of STOP_SENDING.
     Refused(u64),
