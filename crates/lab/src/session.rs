@@ -7,7 +7,10 @@
 use std::any::Any;
 
 use bytes::Bytes;
-use tautline_transport::time::Instant;
+use tautline_transport::{
+    message::{Expiry, MessageReport},
+    time::Instant,
+};
 
 use crate::outcome::Outcome;
 
@@ -37,6 +40,19 @@ pub enum Read {
     Gone,
 }
 
+/// What a stack made of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandOver {
+    /// It is sent, or not, as the stack sees fit; [`Happening::Fate`] will tell.
+    Taken,
+    /// There is no room now; [`Happening::MayOpen`] tells when to try again.
+    Full,
+    /// It is too long, or the connection is over.
+    Refused,
+    /// The stack knows streams and no messages.
+    Unsupported,
+}
+
 /// What a program may do with its connection.
 pub trait Session {
     /// The time.
@@ -61,6 +77,18 @@ pub trait Session {
     fn send_datagram(&mut self, data: Bytes) -> bool;
     /// The next datagram received.
     fn receive_datagram(&mut self) -> Option<Bytes>;
+    /// Hands a whole message over, to be sent on a stream of its own and given up when it would come
+    /// after `deadline`, as `expiry` says.
+    fn send_message(
+        &mut self,
+        _data: &Bytes,
+        _deadline: Option<Instant>,
+        _expiry: Expiry,
+    ) -> HandOver {
+        HandOver::Unsupported
+    }
+    /// Tells when the next message will be handed over.
+    fn next_message_at(&mut self, _at: Instant) {}
     /// Ends the connection.
     fn close(&mut self);
 }
@@ -80,6 +108,8 @@ pub enum Happening {
     MayOpen,
     /// [`Session::receive_datagram`] gives something.
     Datagram,
+    /// What became of a message that this end handed over, as the stack judges it.
+    Fate(MessageReport),
     /// The connection is over: `None` when an end closed it, else why.
     Closed(Option<String>),
 }

@@ -21,6 +21,7 @@ use tautline_transport::{
         self, FecLab,
         redundancy::{self, registry::RedundancyError},
     },
+    message::{Expiry, MessageEvent, MessageOptions, SendMessageError},
     stream::{
         ReadOutcome, StreamEvent,
         sched::{self, Priority},
@@ -30,7 +31,7 @@ use tautline_transport::{
 };
 
 use super::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats};
-use crate::session::{Half, Happening, Nobody, Read, Session, StreamKey, Way};
+use crate::session::{Half, HandOver, Happening, Nobody, Read, Session, StreamKey, Way};
 
 /// The transport of this project.
 #[derive(Clone, Debug, Default)]
@@ -448,6 +449,8 @@ impl App for HalfApp {
             }
             Event::Stream(StreamEvent::Available(_)) => self.tell(cx, Happening::MayOpen),
             Event::DatagramReceived => self.tell(cx, Happening::Datagram),
+            Event::Message(MessageEvent::Fate(report)) => self.tell(cx, Happening::Fate(report)),
+            Event::Message(MessageEvent::Unblocked) => self.tell(cx, Happening::MayOpen),
             Event::Lost(error) => {
                 self.last = cx.connection(handle).and_then(|c| wire_stats(c));
                 let reason = match error {
@@ -552,6 +555,31 @@ impl Session for Ours<'_> {
 
     fn receive_datagram(&mut self) -> Option<Bytes> {
         self.connection.recv_datagram()
+    }
+
+    fn send_message(
+        &mut self,
+        data: &Bytes,
+        deadline: Option<Instant>,
+        expiry: Expiry,
+    ) -> HandOver {
+        let options = MessageOptions {
+            deadline,
+            expiry,
+            ..MessageOptions::default()
+        };
+        let sent = self
+            .connection
+            .send_message(self.now, data.clone(), &options);
+        match sent {
+            Ok(_) => HandOver::Taken,
+            Err(SendMessageError::Blocked(_)) => HandOver::Full,
+            Err(_) => HandOver::Refused,
+        }
+    }
+
+    fn next_message_at(&mut self, at: Instant) {
+        self.connection.next_message_at(Some(at));
     }
 
     fn close(&mut self) {

@@ -44,6 +44,11 @@ pub const COLUMNS: &[Column] = &[
          at the receiver when the sender's last word did not come",
     ),
     column(
+        "messages_expired",
+        "1",
+        "messages with api = \"messages\": those that the sending transport gave up",
+    ),
+    column(
         "messages_handed_over",
         "1",
         "messages: those whose time came at the sender while the connection lived",
@@ -52,6 +57,21 @@ pub const COLUMNS: &[Column] = &[
         "messages_held",
         "1",
         "messages: those that found no stream when they were handed over",
+    ),
+    column(
+        "messages_judged_late",
+        "1",
+        "messages with api = \"messages\": those that the sending transport thinks late",
+    ),
+    column(
+        "messages_judged_on_time",
+        "1",
+        "messages with api = \"messages\": those that the sending transport thinks on time",
+    ),
+    column(
+        "messages_recovered",
+        "1",
+        "messages with api = \"messages\": delivered ones of which repair symbols brought a part",
     ),
     column(
         "page_byte_index_s",

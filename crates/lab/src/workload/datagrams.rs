@@ -231,7 +231,10 @@ impl Half for Sender {
                 self.outcome.error = error;
                 self.began = None;
             }
-            Happening::Opened(_) | Happening::Readable(_) | Happening::Datagram => {}
+            Happening::Opened(_)
+            | Happening::Readable(_)
+            | Happening::Datagram
+            | Happening::Fate(_) => {}
         }
     }
 
@@ -371,7 +374,7 @@ impl Half for Receiver {
                 self.outcome.error = error;
                 self.over = None;
             }
-            Happening::Writable(_) | Happening::MayOpen => {}
+            Happening::Writable(_) | Happening::MayOpen | Happening::Fate(_) => {}
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     Bulk, Datagrams, Direction, Messages, Objects, Page, Program, Video, Workload,
     amount::Amount,
     columns::{self, COLUMNS},
-    messages::Trace,
+    messages::{Api, Trace},
     page::Content,
     video::Representation,
 };
@@ -339,6 +339,7 @@ fn every_measure_of_a_workload_is_a_known_column() {
     };
     let mut messages = Messages::new(Trace::Starlink);
     messages.duration = Some(Span::seconds(1));
+    messages.api = Api::Messages;
     let mut datagrams = Datagrams::new(Rate::from_bits_per_second(100_000));
     datagrams.duration = Span::seconds(1);
     let programs: [&dyn Program; 6] = [

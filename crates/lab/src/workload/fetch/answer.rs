@@ -109,7 +109,7 @@ impl Half for Responder {
                 self.outcome.error = error;
                 self.thinking.clear();
             }
-            Happening::MayOpen | Happening::Datagram => {}
+            Happening::MayOpen | Happening::Datagram | Happening::Fate(_) => {}
         }
     }
 

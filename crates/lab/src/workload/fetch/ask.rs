@@ -85,7 +85,7 @@ impl Asker {
                 }
             }
             Happening::Closed(error) => self.outcome.error = error,
-            Happening::Opened(_) | Happening::Datagram => {}
+            Happening::Opened(_) | Happening::Datagram | Happening::Fate(_) => {}
         }
         None
     }

@@ -1,4 +1,5 @@
-//! Messages: each on a unidirectional stream of its own, handed over when a trace says.
+//! Messages: each on a unidirectional stream of its own, handed over when a trace says. To the stack
+//! it may be a stream like any other, or a message with a deadline; on the wire both are the same.
 //!
 //! A message begins with its index and the time at which the trace began (eight bytes each,
 //! big-endian, the latter in nanoseconds of the clock that both ends share); they count as its
@@ -16,8 +17,12 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tautline_transport::time::Instant;
+use tautline_transport::{
+    message::{Expiry, MessageConfig, MessageFate, MessageReport},
+    time::Instant,
+};
 pub use trace::{Constant, Frame, Frames, Trace};
 
 use super::{
@@ -28,7 +33,7 @@ use super::{
 use crate::{
     outcome::{Item, Outcome},
     quantity::Span,
-    session::{Half, Happening, Session, StreamKey, Way},
+    session::{Half, HandOver, Happening, Session, StreamKey, Way},
 };
 
 /// Index and beginning of the trace.
@@ -37,7 +42,9 @@ const HEAD_BYTES: usize = 16;
 /// Messages by a trace. An item is a message, wanted when it was handed over.
 ///
 /// Columns of the sender: `messages_handed_over`, `messages_held` (how many of them found no
-/// stream at once).
+/// stream at once). With `api = "messages"` besides what the sending transport thinks of its
+/// messages: `messages_judged_on_time`, `messages_judged_late`, `messages_expired`,
+/// `messages_recovered`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Messages {
@@ -56,6 +63,67 @@ pub struct Messages {
     /// Default 1.
     #[serde(default = "one")]
     pub scale: f64,
+    /// What the stack knows of them. Default `streams`.
+    #[serde(default, skip_serializing_if = "Api::is_streams")]
+    pub api: Api,
+    /// Whether the stack is told, with `api = "messages"`, when the next message will come. Default
+    /// true.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub announce: bool,
+    /// When the stack gives messages up, with `api = "messages"`. Default `at-deadline`.
+    #[serde(default, skip_serializing_if = "GiveUp::is_at_deadline")]
+    pub give_up: GiveUp,
+}
+
+/// When messages that will not be whole in time are given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GiveUp {
+    /// At their deadlines.
+    #[default]
+    AtDeadline,
+    /// As soon as half of the shortest round trip says that what is left would come too late.
+    WhenHopeless,
+}
+
+impl GiveUp {
+    fn is_at_deadline(&self) -> bool {
+        *self == Self::AtDeadline
+    }
+
+    const fn expiry(self) -> Expiry {
+        match self {
+            Self::AtDeadline => Expiry::AtDeadline,
+            Self::WhenHopeless => Expiry::WhenHopeless,
+        }
+    }
+}
+
+/// How messages are handed to the stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// As streams: nothing is known of deadlines, everything is delivered.
+    #[default]
+    Streams,
+    /// As messages with their deadlines, given up when they would come too late. A stack that knows
+    /// no messages gets streams.
+    Messages,
+}
+
+impl Api {
+    fn is_streams(&self) -> bool {
+        *self == Self::Streams
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_yes(it: &bool) -> bool {
+    *it
 }
 
 const fn one() -> f64 {
@@ -71,6 +139,9 @@ impl Messages {
             deadline: None,
             duration: None,
             scale: 1.0,
+            api: Api::Streams,
+            announce: true,
+            give_up: GiveUp::AtDeadline,
         }
     }
 
@@ -102,8 +173,10 @@ impl Messages {
     fn half(&self, end: End, seed: u64) -> Box<dyn Half> {
         match self.frames(seed) {
             Err(reason) => Box::new(Unready(reason)),
-            Ok(frames) if end == self.direction.receiver() => Box::new(Receiver::new(frames)),
-            Ok(frames) => Box::new(Sender::new(frames)),
+            Ok(frames) if end == self.direction.receiver() => {
+                Box::new(Receiver::new(frames, self.api))
+            }
+            Ok(frames) => Box::new(Sender::new(frames, self)),
         }
     }
 }
@@ -126,6 +199,13 @@ impl Program for Messages {
         if !(0.01..=100.0).contains(&self.scale) {
             let reason = format!("{} is not between 0.01 and 100", self.scale);
             return Err(("scale".to_owned(), reason));
+        }
+        let longest = MessageConfig::default().message_bytes as f64;
+        if let (Api::Messages, Trace::Constant(constant)) = (self.api, &self.trace)
+            && constant.bytes.max() as f64 * self.scale > longest
+        {
+            let reason = format!("messages above {longest} B are for api = \"streams\"");
+            return Err(("api".to_owned(), reason));
         }
         if self.duration.is_some_and(|duration| duration.0.is_zero()) {
             return Err(("duration".to_owned(), "lets no message through".to_owned()));
@@ -150,6 +230,10 @@ impl Program for Messages {
 
 struct Sender {
     frames: Arc<[Frame]>,
+    api: Api,
+    announce: bool,
+    expiry: Expiry,
+    fates: Fates,
     /// When the trace began.
     began: Option<Instant>,
     handed_over: usize,
@@ -159,10 +243,38 @@ struct Sender {
     outcome: Outcome,
 }
 
+/// What the stack thinks of its messages.
+#[derive(Default)]
+struct Fates {
+    on_time: usize,
+    late: usize,
+    expired: usize,
+    recovered: usize,
+    /// All whose fate is known, those that the stack did not take included.
+    known: usize,
+}
+
+impl Fates {
+    fn count(&mut self, report: &MessageReport) {
+        self.known += 1;
+        self.recovered += usize::from(report.recovered && report.fate.is_delivered());
+        match report.fate {
+            MessageFate::OnTime => self.on_time += 1,
+            MessageFate::Late => self.late += 1,
+            MessageFate::Expired => self.expired += 1,
+            _ => {}
+        }
+    }
+}
+
 impl Sender {
-    fn new(frames: Arc<[Frame]>) -> Self {
+    fn new(frames: Arc<[Frame]>, messages: &Messages) -> Self {
         Self {
             frames,
+            api: messages.api,
+            announce: messages.announce,
+            expiry: messages.give_up.expiry(),
+            fates: Fates::default(),
             began: None,
             handed_over: 0,
             held: 0,
@@ -184,6 +296,41 @@ impl Sender {
             self.send(session);
             self.held += self.waiting.len().min(1);
         }
+        if self.api == Api::Messages
+            && self.announce
+            && let Some(due) = self.due()
+        {
+            session.next_message_at(due);
+        }
+    }
+
+    /// Hands the message to the stack, head and filler. False while there is no room.
+    fn send_message(&mut self, session: &mut dyn Session, head: &[u8], frame: &Frame) -> bool {
+        let mut data = Vec::with_capacity(usize::try_from(frame.bytes).unwrap_or(0));
+        data.extend_from_slice(head);
+        data.resize(usize::try_from(frame.bytes).unwrap_or(0), b't');
+        let handed_over = self.began.map(|began| began + frame.at);
+        let deadline = handed_over.zip(frame.deadline);
+        let deadline = deadline.map(|(handed_over, deadline)| handed_over + deadline);
+        match session.send_message(&Bytes::from(data), deadline, self.expiry) {
+            HandOver::Taken => true,
+            HandOver::Full => false,
+            HandOver::Refused => {
+                self.fates.known += 1;
+                true
+            }
+            HandOver::Unsupported => {
+                self.api = Api::Streams;
+                false
+            }
+        }
+    }
+
+    /// The stack knows of no message any more, and none is to come: the receiver need not wait.
+    fn close_if_all_are_known(&mut self, session: &mut dyn Session) {
+        if self.fates.known == self.frames.len() {
+            session.close();
+        }
     }
 
     fn send(&mut self, session: &mut dyn Session) {
@@ -191,13 +338,23 @@ impl Sender {
             let Some(frame) = self.frames.get(index) else {
                 return;
             };
+            let frame = *frame;
+            let mut head = Vec::with_capacity(HEAD_BYTES);
+            head.extend_from_slice(&(index as u64).to_be_bytes());
+            head.extend_from_slice(&began.as_nanos().to_be_bytes());
+            if self.api == Api::Messages {
+                if self.send_message(session, &head, &frame) {
+                    self.waiting.pop_front();
+                    continue;
+                }
+                if self.api == Api::Messages {
+                    return;
+                }
+            }
             let Some(stream) = session.open(Way::Out) else {
                 return;
             };
             self.waiting.pop_front();
-            let mut head = Vec::with_capacity(HEAD_BYTES);
-            head.extend_from_slice(&(index as u64).to_be_bytes());
-            head.extend_from_slice(&began.as_nanos().to_be_bytes());
             let rest = frame.bytes.saturating_sub(HEAD_BYTES as u64);
             let mut source = Source::new(head.into(), rest);
             if !source.write(session, stream) {
@@ -222,6 +379,10 @@ impl Half for Sender {
                 {
                     self.writing.remove(&stream);
                 }
+            }
+            Happening::Fate(report) => {
+                self.fates.count(&report);
+                self.close_if_all_are_known(session);
             }
             Happening::Closed(error) => {
                 self.outcome.error = error;
@@ -252,12 +413,20 @@ impl Half for Sender {
         let extra = &mut outcome.extra;
         extra.insert("messages_handed_over", self.handed_over as f64);
         extra.insert("messages_held", self.held as f64);
+        if self.api == Api::Messages {
+            let fates = &self.fates;
+            extra.insert("messages_judged_on_time", fates.on_time as f64);
+            extra.insert("messages_judged_late", fates.late as f64);
+            extra.insert("messages_expired", fates.expired as f64);
+            extra.insert("messages_recovered", fates.recovered as f64);
+        }
         outcome
     }
 }
 
 struct Receiver {
     frames: Arc<[Frame]>,
+    api: Api,
     /// When the trace began, once a message has told.
     began: Option<Instant>,
     reading: BTreeMap<StreamKey, (Head<HEAD_BYTES>, Sink)>,
@@ -266,7 +435,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn new(frames: Arc<[Frame]>) -> Self {
+    fn new(frames: Arc<[Frame]>, api: Api) -> Self {
         let item = |frame: &Frame| Item {
             deadline: frame.deadline,
             ..Item::wanted(frame.bytes, Instant::ZERO + frame.at)
@@ -278,6 +447,7 @@ impl Receiver {
         Self {
             missing: frames.len(),
             frames,
+            api,
             began: None,
             reading: BTreeMap::new(),
             outcome,
@@ -293,7 +463,10 @@ impl Receiver {
     fn finish_if_complete(&mut self, session: &mut dyn Session) {
         if self.missing == 0 {
             self.outcome.finished = Some(session.now());
-            session.close();
+            // Else the sender is the one who knows when no more will come.
+            if self.api == Api::Streams {
+                session.close();
+            }
         }
     }
 
@@ -348,8 +521,16 @@ impl Half for Receiver {
                 self.read(session, stream);
             }
             Happening::Readable(stream) => self.read(session, stream),
-            Happening::Closed(error) => self.outcome.error = error,
-            Happening::Writable(_) | Happening::MayOpen | Happening::Datagram => {}
+            Happening::Closed(error) => {
+                if self.api == Api::Messages && error.is_none() {
+                    self.outcome.finished.get_or_insert(session.now());
+                }
+                self.outcome.error = error;
+            }
+            Happening::Writable(_)
+            | Happening::MayOpen
+            | Happening::Datagram
+            | Happening::Fate(_) => {}
         }
     }
 

@@ -124,6 +124,95 @@ fn starlink_messages_come_through_loss_complete() {
 }
 
 #[test]
+fn where_nothing_is_late_messages_are_what_streams_are() {
+    let streams = constant(20, 5_000, 200);
+    let mut messages = Messages {
+        api: Api::Messages,
+        deadline: Some(Span(ms(250))),
+        ..streams.clone()
+    };
+    for direction in [Direction::Down, Direction::Up] {
+        messages.direction = direction;
+        let streams = Messages {
+            api: Api::Streams,
+            ..messages.clone()
+        };
+        let (played, plain) = (play(&messages, clean(), 1), play(&streams, clean(), 1));
+        let (counted, plain) = (played.counted(&messages), plain.counted(&streams));
+        assert_eq!(counted.items, plain.items);
+        assert_eq!(counted.finished, plain.finished);
+        let sender = [&played.server, &played.client][usize::from(direction == Direction::Up)];
+        assert_eq!(sender.extra["messages_judged_on_time"], 200.0);
+        assert_eq!(sender.extra["messages_expired"], 0.0);
+    }
+}
+
+/// 200 ms one way leave no time for a retransmission: what is lost is given up, and what the sender
+/// thinks of the rest is what the receiver sees.
+#[test]
+fn messages_that_would_come_too_late_are_given_up() {
+    let mut messages = constant(20, 1_000, 1_000);
+    messages.deadline = Some(Span(ms(250)));
+    messages.api = Api::Messages;
+    let mut link = link(8, 200);
+    link.backward.loss = tautline_sim::LossModel::uniform(0.02);
+    let options = StackOptions {
+        congestion: Some("ignore-loss".to_owned()),
+        ..StackOptions::default()
+    };
+    let limit = Duration::from_secs(600);
+    let played = play_with(&messages, &options, link.clone(), 3, limit);
+    let (items, extra) = (&played.client.items, &played.server.extra);
+    let on_time = items.iter().filter(|item| item.on_time()).count() as f64;
+    let never = items.iter().filter(|item| item.done.is_none()).count() as f64;
+    let judged = extra["messages_judged_on_time"];
+    assert!(never >= 10.0 && on_time > 900.0, "{never} {on_time}");
+    assert!((judged - on_time).abs() <= 10.0, "{judged} {on_time}");
+    let known = judged + extra["messages_judged_late"] + extra["messages_expired"];
+    assert_eq!(known, items.len() as f64);
+    assert!(played.client.finished.is_some());
+
+    let retransmitted = |api| {
+        let messages = Messages {
+            api,
+            ..messages.clone()
+        };
+        let played = play_with(&messages, &options, link.clone(), 3, limit);
+        played.wire[1].expect("it was there").bytes_sent
+    };
+    assert!(retransmitted(Api::Messages) < retransmitted(Api::Streams));
+}
+
+/// A conference whose frames come faster than the congestion window lets them leave, for a while: what
+/// the transport knows of deadlines is worth something.
+#[test]
+fn knowing_deadlines_brings_more_in_time() {
+    let on_time = |api, give_up, streams: Option<&str>| {
+        let messages = Messages {
+            duration: Some(Span::seconds(20)),
+            api,
+            give_up,
+            ..Messages::new(Trace::VideoConference)
+        };
+        let options = StackOptions {
+            streams: streams.map(str::to_owned),
+            ..StackOptions::default()
+        };
+        let mut link = link(8, 75);
+        link.backward.loss = tautline_sim::LossModel::uniform(0.01);
+        let limit = Duration::from_secs(600);
+        let played = play_with(&messages, &options, link, 3, limit);
+        let items = &played.client.items;
+        items.iter().filter(|item| item.on_time()).count()
+    };
+    let plain = on_time(Api::Streams, GiveUp::AtDeadline, None);
+    let by_deadline = on_time(Api::Messages, GiveUp::AtDeadline, Some("deadline"));
+    let hopeless = on_time(Api::Messages, GiveUp::WhenHopeless, Some("deadline"));
+    eprintln!("on time of 510: {plain} {by_deadline} {hopeless}");
+    assert!(by_deadline > plain && hopeless > plain);
+}
+
+#[test]
 fn a_trace_comes_from_a_file_beside_the_plan() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("t.csv"), "0,100,50\n7.5,300\n").expect("written");
@@ -163,6 +252,23 @@ fn plans_are_read_strictly_and_checked() {
         bytes: Amount::between(200, 100),
         count: 1,
     }));
+    assert!(wrong.validate().is_err());
+    let told =
+        "trace = \"starlink\"\napi = \"messages\"\nannounce = false\ngive_up = \"when-hopeless\"\n";
+    let messages = read(told).expect("a plan");
+    assert_eq!((messages.api, messages.announce), (Api::Messages, false));
+    assert_eq!(messages.give_up, GiveUp::WhenHopeless);
+    let written = toml::to_string(&messages).expect("text");
+    assert_eq!(read(&written), Ok(messages));
+    // What says nothing of it is written as it was before there was anything to say.
+    let plain = toml::to_string(&Messages::new(Trace::Starlink)).expect("text");
+    assert!(
+        !plain.contains("api") && !plain.contains("announce"),
+        "{plain}"
+    );
+    wrong = constant(5, 17_000_000, 9);
+    assert_eq!(wrong.validate(), Ok(()));
+    wrong.api = Api::Messages;
     assert!(wrong.validate().is_err());
     wrong = Messages::new(Trace::Starlink);
     wrong.scale = f64::NAN;
