@@ -135,6 +135,11 @@ impl World {
                 (&end.streams, &answer.streams),
                 (&answer.streams, &end.streams),
             ];
+            for end in [end, answer] {
+                if end.connection.message_stats().in_flight > 0 {
+                    return Some(format!("the fate of a message on connection {}", end.index));
+                }
+            }
             for (writer, reader) in both {
                 if let Some((id, what)) = lacking(writer, reader) {
                     return Some(format!("{what} of {id:?} on connection {}", end.index));

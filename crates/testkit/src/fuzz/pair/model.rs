@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use tautline_transport::{
     connection::Connection,
+    message::{Expiry, MessageId, MessageOptions, MessageReport, SendMessageError},
     stream::{ReadError, ReadOutcome, UnorderedOutcome},
-    units::{Side, StreamId},
+    time::Instant,
+    units::{Dir, Side, StreamId},
 };
 
 /// Bytes that one stream carries in one direction at most, so that a run stays short.
@@ -15,6 +18,85 @@ const MAX_STREAM_BYTES: u64 = 64 * 1024;
 fn pattern(sender: Side, id: StreamId, offset: u64) -> u8 {
     let seed = id.0.wrapping_mul(29) ^ u64::from(sender.is_server()) << 7;
     (offset ^ (offset >> 8).wrapping_mul(31)) as u8 ^ seed as u8
+}
+
+/// Every byte of every message.
+const MESSAGE_BYTE: u8 = b'm';
+
+fn is_message(data: &[u8]) -> bool {
+    data.iter().all(|byte| *byte == MESSAGE_BYTE)
+}
+
+/// What one end knows of the messages that it sent.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    sent: u64,
+    fates: BTreeMap<MessageId, MessageReport>,
+}
+
+impl Messages {
+    pub(super) fn send(
+        &mut self,
+        connection: &mut Connection,
+        now: Instant,
+        len: u16,
+        within: u8,
+        behind: u8,
+    ) {
+        let within = std::time::Duration::from_millis(within.into());
+        let behind = (behind > 0).then(|| self.sent.wrapping_sub(behind.into()));
+        let options = MessageOptions {
+            deadline: Some(now + within),
+            depends_on: behind.map(MessageId).into_iter().collect(),
+            expiry: if len.is_multiple_of(2) {
+                Expiry::AtDeadline
+            } else {
+                Expiry::WhenHopeless
+            },
+            ..MessageOptions::default()
+        };
+        let data = Bytes::from(vec![MESSAGE_BYTE; usize::from(len)]);
+        match connection.send_message(now, data.clone(), &options) {
+            Ok(id) => {
+                assert_eq!(id, MessageId(self.sent), "messages are counted");
+                self.sent += 1;
+            }
+            Err(SendMessageError::Blocked(back)) => assert_eq!(back, data),
+            Err(SendMessageError::UnknownDependency(id)) => assert!(id.0 >= self.sent),
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn on_fate(&mut self, report: MessageReport) {
+        assert!(report.id.0 < self.sent, "the fate of nothing");
+        let before = self.fates.insert(report.id, report);
+        assert_eq!(before, None, "two fates");
+    }
+
+    /// What must hold at any time; when all is `over`, every message has its fate.
+    pub(super) fn check(&self, connection: &Connection, over: bool) {
+        let open = connection.message_stats().in_flight;
+        assert!(!over || self.fates.len() as u64 == self.sent, "no fate");
+        assert!(
+            open + self.fates.len() <= self.sent as usize,
+            "fates of open messages"
+        );
+    }
+}
+
+/// Takes the messages that came, and those to come.
+pub(super) fn receive_messages(connection: &mut Connection, check: bool) {
+    let sender = connection.side().peer();
+    while let Some(message) = connection.recv_message() {
+        let Ok(message) = message else {
+            assert!(!check, "a message is refused");
+            continue;
+        };
+        // Streams that the script wrote by hand are messages too.
+        let by_hand = |(at, byte): (u64, &u8)| *byte == pattern(sender, message.stream, at);
+        let whole = is_message(&message.data) || (0..).zip(&message.data).all(by_hand);
+        assert!(!check || whole, "a message of other bytes");
+    }
 }
 
 /// What was written to a stream.
@@ -61,6 +143,10 @@ pub(super) struct Streams {
     pub(super) known: Vec<StreamId>,
     pub(super) written: BTreeMap<StreamId, Written>,
     pub(super) read: BTreeMap<StreamId, Read>,
+    /// Unidirectional streams of the peer may be messages, read as streams.
+    pub(super) messages: bool,
+    /// Unidirectional streams of the peer are taken as messages.
+    pub(super) takes_messages: bool,
 }
 
 impl Streams {
@@ -105,7 +191,8 @@ impl Streams {
             Ok(ReadOutcome::Chunk(chunk)) => {
                 assert!(!chunk.is_empty() && chunk.len() <= max, "size of a read");
                 assert!(read.seen.is_none(), "ordered after unordered");
-                if check {
+                let message = self.messages && id.dir() == Dir::Uni && is_message(&chunk);
+                if check && !message {
                     assert_eq!(read.ended, None, "data after the end");
                     for (at, byte) in (read.ordered..).zip(&chunk) {
                         assert_eq!(*byte, pattern(sender, id, at), "byte {at} of {id:?}");
@@ -154,8 +241,10 @@ impl Streams {
                 if seen.len() < end {
                     seen.resize(end, false);
                 }
+                let message = self.messages && id.dir() == Dir::Uni && is_message(&data);
                 for (at, byte) in (offset..).zip(&data) {
-                    assert_eq!(*byte, pattern(sender, id, at), "byte {at} of {id:?}");
+                    let expected = pattern(sender, id, at);
+                    assert!(message || *byte == expected, "byte {at} of {id:?}");
                     assert!(!seen[at as usize], "byte {at} of {id:?} given twice");
                     seen[at as usize] = true;
                 }
@@ -196,6 +285,9 @@ impl Streams {
 /// Why what `reader` read of a stream is not yet what `writer` wrote; `None` if it is.
 pub(super) fn lacking(writer: &Streams, reader: &Streams) -> Option<(StreamId, &'static str)> {
     for (&id, written) in &writer.written {
+        if reader.takes_messages && id.dir() == Dir::Uni {
+            continue;
+        }
         let unread = Read::default();
         let read = reader.read.get(&id).unwrap_or(&unread);
         if read.ended == Some(Ended::Stopped) {

@@ -86,5 +86,12 @@ operations! {
         /// Delivers an ACK of the newest packet that was sent the other way, plus `ahead`, and of
         /// `below` packets before it. `level` and `phase` as in `Inject`.
         37 Ack { to: u8, level: u8, phase: i8, ahead: i8, below: u8 };
+        /// Sends a message of use for `within` milliseconds, which depends on the one `behind` places
+        /// before it, if that is not 0.
+        38 SendMessage { on: u8, len: u16, within: u8, behind: u8 };
+        /// Takes unidirectional streams for messages from now on, and those that came.
+        39 ReceiveMessages { on: u8 };
+        /// Tells when the next message will be sent: in so many milliseconds.
+        40 NextMessage { on: u8, within: u8 };
     }
 }

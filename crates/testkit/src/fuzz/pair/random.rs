@@ -137,6 +137,12 @@ fn operation(rng: &mut Rng) -> Op {
         },
         94..96 => Op::Connect {},
         96..98 => Op::Batch { count: small },
+        98 if small < 8 => Op::SendMessage {
+            on,
+            len,
+            within: small << 5,
+            behind: small & 3,
+        },
         98..99 => Op::Mark {
             to,
             place,

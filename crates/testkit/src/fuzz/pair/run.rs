@@ -12,7 +12,7 @@ use tautline_transport::{
 
 use super::{
     Op, World,
-    model::Ended,
+    model::{Ended, receive_messages},
     setup::shared,
     world::{Datagram, End, LATENCY, side_of, slot},
 };
@@ -92,6 +92,7 @@ impl World {
         for end in self.hosts.iter_mut().flat_map(|host| &mut host.ends) {
             end.streams.read_all(&mut end.connection, check);
             receive(end, check);
+            receive_messages(&mut end.connection, check);
         }
     }
 
@@ -282,6 +283,9 @@ impl World {
             | Op::Prioritize { on, .. }
             | Op::Send { on, .. }
             | Op::Receive { on }
+            | Op::SendMessage { on, .. }
+            | Op::ReceiveMessages { on }
+            | Op::NextMessage { on, .. }
             | Op::Close { on, .. }
             | Op::UpdateKeys { on }
             | Op::Ping { on }
@@ -301,6 +305,29 @@ impl World {
                     .send_datagram(message(usize::from(len % 2000)));
             }
             Op::Receive { .. } => receive(end, check),
+            Op::SendMessage {
+                len,
+                within,
+                behind,
+                ..
+            } => {
+                let End {
+                    connection,
+                    messages,
+                    ..
+                } = end;
+                messages.send(connection, now, len, within, behind);
+                self.expect_messages();
+            }
+            Op::ReceiveMessages { .. } => {
+                end.connection.receive_messages();
+                end.streams.takes_messages = true;
+                receive_messages(&mut end.connection, check);
+            }
+            Op::NextMessage { within, .. } => {
+                let within = std::time::Duration::from_millis(within.into());
+                end.connection.next_message_at(Some(now + within));
+            }
             Op::UpdateKeys { .. } => {
                 let _ = end.connection.initiate_key_update(now);
             }

@@ -7,6 +7,7 @@ use tautline_transport::{
     connection::{Connection, EndpointEvent, Event},
     endpoint::{ConnectionHandle, DatagramEvent, DatagramMeta, Endpoint, Incoming, Transmit},
     error::ConnectionError,
+    message::MessageEvent,
     observe::Observer,
     rng::Rng,
     stream::StreamEvent,
@@ -17,7 +18,7 @@ use tautline_transport::{
 use super::{
     addresses::Addresses,
     inject::Sniffed,
-    model::Streams,
+    model::{Messages, Streams},
     setup::{SERVER, Setup, shared},
 };
 use crate::fuzz::Coverage;
@@ -51,6 +52,7 @@ pub(super) struct End {
     /// Which of the client's connections it is, or answers.
     pub(super) index: u16,
     pub(super) streams: Streams,
+    pub(super) messages: Messages,
     pub(super) connected: bool,
     pub(super) closed_by_script: bool,
     pub(super) lost: Option<ConnectionError>,
@@ -82,6 +84,8 @@ pub(crate) struct World {
     pub(super) forged: bool,
     /// Something happened after which connections may rightly fail.
     pub(super) may_fail: bool,
+    /// Messages were sent.
+    messages: bool,
     client: tautline_transport::config::ClientConfig,
     pub(super) coverage: Option<Coverage>,
     connects: u16,
@@ -134,6 +138,7 @@ impl World {
             sniffed: Default::default(),
             forged: false,
             may_fail: setup.may_fail(),
+            messages: false,
             client: setup.client_config(coverage.as_ref()),
             coverage,
             connects: 0,
@@ -152,6 +157,14 @@ impl World {
         let ends = &mut self.host(side_of(on)).ends;
         let index = usize::from(on >> 1).checked_rem(ends.len())?;
         ends.get_mut(index)
+    }
+
+    /// Streams may be messages from now on.
+    pub(super) fn expect_messages(&mut self) {
+        self.messages = true;
+        for end in self.hosts.iter_mut().flat_map(|host| &mut host.ends) {
+            end.streams.messages = true;
+        }
     }
 
     /// The client connects once more.
@@ -176,6 +189,9 @@ impl World {
         if let Ok((handle, connection)) = connected {
             self.connects += 1;
             self.hosts[0].ends.push(End::new(handle, connection, index));
+        }
+        if self.messages {
+            self.expect_messages();
         }
     }
 
@@ -251,6 +267,9 @@ impl World {
         };
         if let Some(transmit) = answer {
             self.answer(Side::Server, transmit);
+        }
+        if self.messages {
+            self.expect_messages();
         }
     }
 
@@ -350,6 +369,7 @@ impl Host {
                 let mut end = self.ends.swap_remove(index);
                 end.endpoint_events(&mut self.endpoint);
                 assert!(end.lost.is_some(), "drained without a word");
+                end.messages.check(&end.connection, true);
                 assert_eq!(
                     end.connection.poll_timeout(),
                     None,
@@ -370,6 +390,7 @@ impl End {
             connection,
             index,
             streams: Streams::default(),
+            messages: Messages::default(),
             connected: false,
             closed_by_script: false,
             lost: None,
@@ -418,6 +439,7 @@ impl End {
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
                     self.streams.written.entry(id).or_default().reset = Some(0);
                 }
+                Event::Message(MessageEvent::Fate(report)) => self.messages.on_fate(report),
                 _ => {}
             }
         }
@@ -425,6 +447,7 @@ impl End {
 
     /// What must hold at any time.
     fn check(&self, [receive, send]: [u64; 2]) {
+        self.messages.check(&self.connection, false);
         let streams = self.connection.stream_stats();
         assert!(
             streams.receive_buffered_bytes <= receive,

@@ -315,6 +315,28 @@ fn behaviours() -> Vec<(&'static str, Setup, Vec<Op>)> {
             ]),
         ),
         (
+            "messages",
+            plain(),
+            after_connecting(&[
+                Op::ReceiveMessages { on: SERVER },
+                Op::NextMessage {
+                    on: CLIENT,
+                    within: 5,
+                },
+                message(CLIENT, 3000, 200, 0),
+                message(CLIENT, 0, 100, 1),
+                message(SERVER, 60_000, 250, 0),
+                message(CLIENT, 10, 0, 0),
+                message(CLIENT, 10, 100, 1),
+                Op::DropAll { to: SERVER },
+                Op::Run { rounds: 3 },
+                message(CLIENT, 500, 3, 0),
+                Op::ReceiveMessages { on: SERVER },
+                Op::Wait { exponent: 14 },
+                Op::Run { rounds: 2 },
+            ]),
+        ),
+        (
             "resets",
             plain(),
             after_connecting(&[
@@ -555,4 +577,13 @@ pub(super) fn pair() -> Vec<(String, Vec<u8>)> {
         .into_iter()
         .map(|(name, setup, ops)| (name.to_owned(), script(&setup, &ops)));
     setups.chain(behaviours).chain(frames()).collect()
+}
+
+fn message(on: u8, len: u16, within: u8, behind: u8) -> Op {
+    Op::SendMessage {
+        on,
+        len,
+        within,
+        behind,
+    }
 }
