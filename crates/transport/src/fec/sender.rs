@@ -305,9 +305,8 @@ impl FecSender {
         if matches!(occasion, Occasion::BurstEnd | Occasion::SlotIdle) {
             self.outlook.waiting_bytes = 0;
         }
-        let mut most = QUEUED.saturating_sub(self.queued);
+        let most = self.room();
         if occasion == Occasion::SlotIdle {
-            most = most.min(self.idle_room());
             if most == 0 {
                 return None;
             }
@@ -356,12 +355,13 @@ impl FecSender {
         self.source.span() > 0
     }
 
-    /// How many repair symbols an idle slot may add: none where every symbol has arrived, and no more
-    /// than two for each whose fate is open, so that an idle connection falls silent.
-    fn idle_room(&self) -> u16 {
+    /// How many repair symbols a scheduler may add: no more than two for each symbol whose fate is
+    /// open. What it asks for again and again is bounded by that, and an idle connection falls silent.
+    fn room(&self) -> u16 {
         let under_way = self.repairs.in_flight() + u64::from(self.queued);
         let room = (2 * self.source.span()).saturating_sub(under_way);
-        u16::try_from(room).unwrap_or(u16::MAX)
+        let room = u16::try_from(room).unwrap_or(u16::MAX);
+        room.min(QUEUED.saturating_sub(self.queued))
     }
 
     /// What is known of the path in use, before [`Self::ask`].

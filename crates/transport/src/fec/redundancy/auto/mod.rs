@@ -22,14 +22,16 @@ const SHARE: f64 = 0.3;
 /// uses the link, and who pays for its bytes, is not ours to know.
 const PRICE: f64 = 0.03;
 /// Share of messages that may come late.
-const LATE: f64 = 5e-4;
+const LATE: f64 = 1e-3;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
 /// Round-trip times from a packet to its retransmission where the time threshold tells.
 /// RFC 9002 s6.1.2.
 const RETRY: f64 = 9.0 / 8.0;
-/// What timers, and packets before it in the pacer, may take of the time that is left to a message.
-const MARGIN: Duration = Duration::from_millis(2);
+/// What timers may take of the time that is left to a message.
+const MARGIN: Duration = Duration::from_millis(3);
+/// Packets that the pacer lets go before the repair symbol that counts.
+const AHEAD: f64 = 1.0;
 
 /// What `auto` takes into account; each can be left out, to see what it is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ struct Terms {
 ///
 /// *With a deadline* that retransmissions meet often enough, nothing is sent. Else repair symbols
 /// leave as late as the deadline allows, over all that is in flight by then, so many that less than
-/// one time in 2,000 something stays lost: the later, the more is acknowledged, and the more packets
+/// one time in 1,000 something stays lost, and no more than there are packets without any: the later, the more is acknowledged, and the more packets
 /// share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Auto {
@@ -106,13 +108,17 @@ impl Auto {
     /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
     /// a link that is idle.
     fn cost(&self, view: &RedundancyView) -> f64 {
-        let window = view.congestion_window.max(view.datagram_bytes).max(1);
-        let share = view.datagram_bytes as f64 / window as f64;
         if self.terms.cost {
-            PRICE * share * view.smoothed_rtt.as_secs_f64()
+            PRICE * Self::slot(view)
         } else {
             0.0
         }
+    }
+
+    /// Seconds between packets where the window is full.
+    fn slot(view: &RedundancyView) -> f64 {
+        let window = view.congestion_window.max(view.datagram_bytes).max(1);
+        view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
     }
 
     /// Seconds by which a loss among `packets` packets in flight makes all of them late: a round-trip
@@ -121,8 +127,7 @@ impl Auto {
     fn delay(&self, view: &RedundancyView, packets: u64) -> f64 {
         let rtt = view.smoothed_rtt.as_secs_f64();
         let packets = packets.max(1) as f64;
-        let slot = view.datagram_bytes as f64 / view.congestion_window.max(1) as f64 * rtt;
-        let follows = (packets * slot).min(rtt) / 2.0;
+        let follows = (packets * Self::slot(view)).min(rtt) / 2.0;
         let tail = if self.terms.tail {
             let last = (FOLLOWERS / packets).min(1.0);
             last * view
@@ -182,7 +187,7 @@ impl Auto {
             self.seen = Some((deadline, view.now));
         }
         let first = self.seen.map_or(view.now, |(_, first)| first);
-        let travel = view.one_way_delay + MARGIN;
+        let travel = view.one_way_delay + self.margin(view);
         let slack = deadline.saturating_since(first).saturating_sub(travel);
         let retry = (RETRY * view.smoothed_rtt.as_secs_f64()).max(1e-3);
         // Retransmissions that would be in time, one after the other.
@@ -196,13 +201,29 @@ impl Auto {
         self.due = Some((view.now + left, deadline));
     }
 
+    /// What of the time that is left goes into pacing and timers, and into the way being longer than
+    /// it was.
+    fn margin(&self, view: &RedundancyView) -> Duration {
+        let paced = AHEAD * Self::slot(view);
+        let paced = Duration::try_from_secs_f64(paced).unwrap_or(Duration::MAX);
+        // Four deviations and the peer's delay, of which the way there has half.
+        let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
+        MARGIN
+            .saturating_add(paced.min(view.smoothed_rtt / 8))
+            .saturating_add(spread)
+    }
+
     fn for_deadline(&self, view: &RedundancyView) -> Repairs {
-        let residual = self.chain(view).residual(view.in_flight, view.missing);
+        // What left before the latest repair symbols has those; newer packets have none.
+        let packets = view.uncovered.min(view.in_flight);
+        let residual = self.chain(view).residual(packets, 0);
         let enough = residual.iter().position(|late| *late <= LATE);
-        let repairs = enough.unwrap_or(MOST) as u64;
-        let sent = view.repairs_in_flight + u64::from(view.queued);
+        if enough == Some(0) {
+            return Repairs::NONE;
+        }
+        let repairs = (enough.unwrap_or(MOST) as u64).min(packets);
         Repairs {
-            count: u16::try_from(repairs.saturating_sub(sent)).unwrap_or(u16::MAX),
+            count: u16::try_from(repairs).unwrap_or(u16::MAX),
             window: view.span,
         }
     }
@@ -370,6 +391,7 @@ mod tests {
         let message = |now, in_flight, deadline| RedundancyView {
             now: at(now),
             deadline: Some(at(deadline)),
+            uncovered: in_flight,
             ..view(in_flight, 0.02)
         };
         // 110 ms for a message that takes 50: no retransmission is in time.
@@ -390,6 +412,11 @@ mod tests {
             "{repairs:?}"
         );
         assert_eq!(auto.timer(), None);
+        let covered = RedundancyView {
+            uncovered: 0,
+            ..message(59, 12, 110)
+        };
+        assert_eq!(auto.ask(Occasion::Feedback, &covered), Repairs::NONE);
         // Too late for waiting: at once.
         let repairs = auto.ask(Occasion::BurstEnd, &message(100, 5, 151));
         assert!(repairs.count > 0);

@@ -14,7 +14,7 @@ const PRIOR_PACKETS: f64 = 50.0;
 /// Losses among these.
 const PRIOR_LOSSES: f64 = 0.5;
 /// Losses followed by a packet whose fate is known, and arrivals among these packets.
-const PRIOR_AFTER_LOSS: (f64, f64) = (4.0, 3.0);
+const PRIOR_AFTER_LOSS: (f64, f64) = (2.0, 1.7);
 /// Packets that the estimate of all states counts for where one state is asked for.
 const PRIOR_STATE: f64 = 100.0;
 
@@ -29,7 +29,7 @@ pub(super) struct Chain {
 
 impl Chain {
     /// What `loss` tells, with what is assumed where it tells little: the first half of a loss in 50
-    /// packets, a quarter of losses followed by another. `forecast`: for the state of the queue now,
+    /// packets, one loss in seven followed by another. `forecast`: for the state of the queue now,
     /// else on average; `bursts`: with runs of losses, else each for itself.
     pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
         let packets = sound(loss.packets);
@@ -97,7 +97,9 @@ impl Chain {
     /// For 0 to [`MOST`] repair symbols: the chance that something remains lost.
     pub(super) fn residual(self, packets: u64, known: u64) -> [f64; MOST + 1] {
         let mut residual = self.rescued(packets, known);
-        let nothing = if known == 0 {
+        let nothing = if packets == 0 && known == 0 {
+            1.0
+        } else if known == 0 {
             let rate = self.rate();
             let after = packets.saturating_sub(1) as f64;
             (1.0 - rate) * (1.0 - self.p).powf(after)
@@ -197,6 +199,7 @@ mod tests {
     fn hopeless_and_empty_cases() {
         let chain = Chain { p: 0.1, q: 0.9 };
         assert_eq!(chain.rescued(0, 0), [0.0; MOST + 1]);
+        assert_eq!(chain.residual(0, 0), [0.0; MOST + 1]);
         assert_eq!(chain.rescued(5, 1_000), [0.0; MOST + 1]);
         assert_eq!(chain.residual(5, 1_000), [1.0; MOST + 1]);
         let perfect = Chain { p: 0.0, q: 1.0 };
