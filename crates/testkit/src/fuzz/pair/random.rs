@@ -119,7 +119,14 @@ fn operation(rng: &mut Rng) -> Op {
             stream,
             urgency: small,
         },
+        75..78 if small < 8 => Op::SendMessage {
+            on,
+            len,
+            within: small << 5,
+            behind: small & 3,
+        },
         75..78 => Op::Send { on, len },
+        78 if small < 4 => Op::ReceiveMessages { on },
         78..79 => Op::Receive { on },
         79..80 => Op::Close { on, code: small },
         80..83 => Op::UpdateKeys { on },
@@ -137,12 +144,6 @@ fn operation(rng: &mut Rng) -> Op {
         },
         94..96 => Op::Connect {},
         96..98 => Op::Batch { count: small },
-        98 if small < 8 => Op::SendMessage {
-            on,
-            len,
-            within: small << 5,
-            behind: small & 3,
-        },
         98..99 => Op::Mark {
             to,
             place,
