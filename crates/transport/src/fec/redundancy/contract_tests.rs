@@ -41,6 +41,8 @@ prop_compose! {
             arrival_after_loss: q,
             burst_mean: mean * 10.0,
             burst_deviation: deviation * 10.0,
+            after_loss: packets * rate,
+            now: (packets * p, packets),
             ..LossEstimate::default()
         }
     }
@@ -65,8 +67,11 @@ prop_compose! {
             flow_window: told.then_some(flow),
             waiting_bytes, window_bytes: waiting_bytes, congestion_window, bytes_in_flight,
             datagram_bytes, slow_start, smoothed_rtt: rtt, one_way_delay: one_way,
+            probe_timeout: rtt.saturating_mul(3),
             deadline: told.then(|| at(deadline)),
-            next_message: told.then(|| at(next)),
+            sent_deadline: told.then(|| at(deadline)),
+            message_ends: idle,
+            next_message_at: told.then(|| at(next)),
             loss,
         }
     }

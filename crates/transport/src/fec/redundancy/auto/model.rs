@@ -9,6 +9,8 @@ use crate::fec::LossEstimate;
 
 /// Repair symbols that are weighed at most, at a time.
 pub(super) const MOST: usize = 24;
+/// Packets that are weighed together at most: no window is longer.
+const LONGEST: u64 = 4_095;
 /// Packets that the estimate of a new path counts for.
 const PRIOR_PACKETS: f64 = 50.0;
 /// Losses among these.
@@ -64,7 +66,7 @@ impl Chain {
 
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
     /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
-    /// lost does nothing. Work: `packets + MOST` times [`MOST`].
+    /// lost does nothing. Work: at most [`LONGEST`] + [`MOST`] times [`MOST`].
     pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
         // By losses so far; what exceeds the table is beyond help.
         let mut arrived = [0.0; MOST + 1];
@@ -74,7 +76,7 @@ impl Chain {
         if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
             (*first, *then) = (1.0 - rate, rate);
         }
-        for _ in 0..packets {
+        for _ in 0..packets.min(LONGEST) {
             self.step(&mut arrived, &mut lost);
         }
         if known == 0 {
