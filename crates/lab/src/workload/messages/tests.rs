@@ -274,3 +274,56 @@ fn plans_are_read_strictly_and_checked() {
     wrong.scale = f64::NAN;
     assert!(wrong.validate().is_err());
 }
+
+/// The table of docs/messages.md: messages on time and megabytes sent, over 8 Mb/s.
+#[test]
+#[ignore = "a measurement: run in release with --nocapture"]
+fn what_knowing_deadlines_gives() {
+    const SOLUTIONS: [(Api, GiveUp, &str); 5] = [
+        (Api::Streams, GiveUp::AtDeadline, "round-robin"),
+        (Api::Streams, GiveUp::AtDeadline, "priority"),
+        (Api::Messages, GiveUp::AtDeadline, "priority"),
+        (Api::Messages, GiveUp::AtDeadline, "deadline"),
+        (Api::Messages, GiveUp::WhenHopeless, "deadline"),
+    ];
+    const SEEDS: u64 = 3;
+    let measure = |congestion: &str, delay, loss, (api, give_up, streams): (_, _, &str)| {
+        let messages = Messages {
+            api,
+            give_up,
+            ..Messages::new(Trace::VideoConference)
+        };
+        let options = StackOptions {
+            streams: Some(streams.to_owned()),
+            congestion: Some(congestion.to_owned()),
+            ..StackOptions::default()
+        };
+        let mut link = link(8, delay);
+        for side in [&mut link.forward, &mut link.backward] {
+            side.loss = tautline_sim::LossModel::uniform(loss);
+        }
+        let (mut on_time, mut all, mut bytes) = (0, 0, 0);
+        for seed in 0..SEEDS {
+            let limit = Duration::from_secs(300);
+            let played = play_with(&messages, &options, link.clone(), seed, limit);
+            let items = &played.client.items;
+            on_time += items.iter().filter(|item| item.on_time()).count();
+            all += items.len();
+            bytes += played.wire[1].map_or(0, |wire| wire.bytes_sent);
+        }
+        let share = 100.0 * on_time as f64 / all as f64;
+        format!("{share:.1} % {:.1} MB", bytes as f64 * 1e-6 / SEEDS as f64)
+    };
+    for congestion in ["cubic", "bbr3-taut"] {
+        for delay in [25, 50, 100, 200] {
+            for loss in [0.005, 0.02] {
+                let cells = SOLUTIONS.map(|solution| measure(congestion, delay, loss, solution));
+                let loss = loss * 100.0;
+                println!(
+                    "| {congestion}, {delay} ms, {loss} % | {} |",
+                    cells.join(" | ")
+                );
+            }
+        }
+    }
+}
