@@ -458,7 +458,7 @@ proptest! {
 
     #[test]
     fn every_byte_once_and_in_order(
-        scheduler in prop::sample::select(vec!["priority", "round-robin", "fifo"]),
+        scheduler in prop::sample::select(vec!["priority", "round-robin", "fifo", "deadline"]),
         ops in prop::collection::vec((side(), op()), 1..400),
     ) {
         let mut pair = Pair::new(scheduler);
