@@ -8,7 +8,7 @@ use crate::{
     time::Instant,
 };
 
-/// Bursts of which the beginning is remembered; further ones share the latest.
+/// Bursts or messages that are remembered; further ones share the latest.
 const BURSTS: usize = 16;
 /// The text's epsilon, unless another is given: what timers and queues may take.
 const MARGIN: Duration = Duration::from_millis(5);
@@ -69,10 +69,10 @@ impl Default for Terms {
     }
 }
 
-/// Bursts of which nothing is covered, by the ID of their first symbol and their beginning.
+/// Bursts or messages of which nothing is covered, oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bursts {
-    first: [(u64, Instant); BURSTS],
+    all: [Burst; BURSTS],
     len: usize,
     /// When the newest of all began.
     newest: Option<Instant>,
@@ -80,31 +80,41 @@ struct Bursts {
     over: bool,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Burst {
+    /// The ID of its first symbol.
+    first: u64,
+    began: Instant,
+    /// The deadline of the message that it is, if it is one that has one.
+    deadline: Option<Instant>,
+}
+
 impl Bursts {
-    fn on_symbol(&mut self, id: u64, now: Instant) {
-        if !std::mem::take(&mut self.over) && self.len > 0 {
+    fn on_symbol(&mut self, burst: Burst) {
+        let over = std::mem::take(&mut self.over);
+        let of_latest = self.open().last().and_then(|latest| latest.deadline);
+        let another_message = burst.deadline.is_some() && burst.deadline != of_latest;
+        if !over && self.len > 0 && !another_message {
             return;
         }
-        self.newest = Some(now);
-        if let Some(entry) = self.first.get_mut(self.len) {
-            *entry = (id, now);
+        self.newest = Some(burst.began);
+        if let Some(entry) = self.all.get_mut(self.len) {
+            *entry = burst;
             self.len += 1;
         }
     }
 
     /// Everything below `open` has arrived.
     fn forget(&mut self, open: u64) {
-        let entries = self.first.get(..self.len).unwrap_or_default();
         // All but the last that begins there or before are over.
-        let gone = entries.iter().take_while(|(id, _)| *id <= open).count();
-        let gone = gone.saturating_sub(1);
-        self.first.rotate_left(gone);
+        let begun = self.open().iter().take_while(|burst| burst.first <= open);
+        let gone = begun.count().saturating_sub(1);
+        self.all.rotate_left(gone);
         self.len -= gone;
     }
 
-    fn oldest(&self) -> Option<Instant> {
-        let entries = self.first.get(..self.len).unwrap_or_default();
-        entries.first().map(|(_, at)| *at)
+    fn open(&self) -> &[Burst] {
+        self.all.get(..self.len).unwrap_or_default()
     }
 }
 
@@ -121,10 +131,12 @@ impl Messaging {
 
     /// `nextDL`: the earliest deadline of what is not covered that can still be met.
     fn next_deadline(&self, view: &RedundancyView) -> Option<Instant> {
-        let known = view.deadline.filter(|_| self.options.api);
-        let of_burst = || Some(self.bursts.oldest()? + self.options.deadline?);
-        let deadline = known.or_else(of_burst)?;
-        (deadline >= view.now + view.one_way_delay).then_some(deadline)
+        let deadlines = self.bursts.open().iter().filter_map(|burst| {
+            let of_burst = || Some(burst.began + self.options.deadline?);
+            burst.deadline.or_else(of_burst)
+        });
+        let arrival = view.now + view.one_way_delay;
+        deadlines.filter(|deadline| *deadline >= arrival).min()
     }
 
     /// `nextMsg`: the time until the next message; `None` is for ever.
@@ -186,9 +198,11 @@ impl UseCase for Messaging {
 
     fn look(&mut self, occasion: Occasion, view: &RedundancyView) {
         match occasion {
-            Occasion::SlotFree => self
-                .bursts
-                .on_symbol(view.sources.saturating_sub(1), view.now),
+            Occasion::SlotFree => self.bursts.on_symbol(Burst {
+                first: view.sources.saturating_sub(1),
+                began: view.now,
+                deadline: view.sent_deadline.filter(|_| self.options.api),
+            }),
             Occasion::BurstEnd => self.bursts.over = true,
             Occasion::Timer => self.due = None,
             Occasion::Feedback | Occasion::SlotIdle => {}
@@ -317,36 +331,42 @@ mod tests {
         assert_eq!(scheduler.timer(), None);
     }
 
+    /// A message of one symbol at `ms` with this deadline, another to come at `next`, `open` of all so
+    /// far open. What is asked for at its end.
+    fn told(scheduler: &mut Message, ms: u32, deadline: u32, next: u32, open: u16) -> u16 {
+        let view = RedundancyView {
+            // Of a message that is covered already: not the one to meet.
+            deadline: Some(Instant::ZERO),
+            sent_deadline: Some(Instant::ZERO + deadline * MS),
+            next_message_at: Some(Instant::ZERO + next * MS),
+            ..at(ms, view(open.into(), open, 0.02))
+        };
+        let count = scheduler.ask(Occasion::SlotFree, &view).count;
+        count + scheduler.ask(Occasion::BurstEnd, &idle(view)).count
+    }
+
     #[test]
     fn deadlines_of_messages_go_before_those_of_bursts() {
-        let mut scheduler = message(0, 0);
-        let told = |ms, deadline: u32, next: u32| RedundancyView {
-            deadline: Some(Instant::ZERO + deadline * MS),
-            next_message_at: Some(Instant::ZERO + next * MS),
-            ..at(ms, idle(view(4, 4, 0.02)))
-        };
-        assert_eq!(
-            scheduler.ask(Occasion::BurstEnd, &told(0, 150, 40)).count,
-            0
-        );
-        assert_eq!(scheduler.timer(), Some(Instant::ZERO + 95 * MS));
-        assert_eq!(
-            scheduler.ask(Occasion::SlotIdle, &told(1, 150, 95)).count,
-            1
-        );
+        for (terms, first) in [(0, 0), (10_000, 0)] {
+            let mut scheduler = message(terms, 0);
+            assert_eq!(told(&mut scheduler, 0, 150, 40, 1), first);
+            assert_eq!(scheduler.timer(), Some(Instant::ZERO + 95 * MS));
+            // The second is more urgent; the third can wait for a fourth no more.
+            assert_eq!(told(&mut scheduler, 40, 140, 60, 2), 0);
+            assert_eq!(scheduler.timer(), Some(Instant::ZERO + 85 * MS));
+            assert_eq!(told(&mut scheduler, 60, 300, 90, 3), 1);
+            // All three are covered; the fourth has a deadline of its own.
+            assert_eq!(told(&mut scheduler, 90, 350, 120, 4), 0);
+            assert_eq!(scheduler.timer(), Some(Instant::ZERO + 295 * MS));
+        }
         let mut deaf = Message::new(Messaging::new(Terms {
             api: false,
             ..Terms::default()
         }));
-        assert_eq!(deaf.ask(Occasion::BurstEnd, &told(0, 150, 40)).count, 1);
+        assert_eq!(told(&mut deaf, 0, 150, 40, 1), 1);
         // One that cannot be met any more is none.
         let mut scheduler = message(0, 0);
-        assert_eq!(
-            scheduler
-                .ask(Occasion::BurstEnd, &told(101, 150, 110))
-                .count,
-            1
-        );
+        assert_eq!(told(&mut scheduler, 101, 150, 110, 1), 1);
     }
 
     #[test]
