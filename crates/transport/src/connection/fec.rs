@@ -16,9 +16,7 @@ use super::{
 use crate::{
     endpoint::Transmit,
     error::TransportError,
-    fec::{
-        FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, OnLoss, Outlook, negotiate,
-    },
+    fec::{FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook, negotiate},
     observe,
     packet::{PacketWriter, Token},
     path::Path,
@@ -38,13 +36,13 @@ pub(crate) struct Fec {
     /// What they counted, once they are gone.
     past: FecStats,
     /// Packets that are not acknowledged yet; laboratories alone.
-    hold: Option<Box<Hold<Held>>>,
+    pub(super) hold: Option<Box<Hold<Held>>>,
     /// The source symbol of the packet under way, where packets are held.
-    source: Option<u64>,
+    pub(super) source: Option<u64>,
 }
 
 /// A received packet that is held.
-type Held = (Received, FrameSummary, bool);
+pub(super) type Held = (Received, FrameSummary, bool);
 
 impl Fec {
     /// Whether a SYMBOL_ACK must leave now.
@@ -228,47 +226,6 @@ impl Connection {
         done
     }
 
-    /// A recovered packet counts as acknowledged: for laboratories, see
-    /// [`FecLab::mask`](crate::fec::FecLab). Not one with frames before its symbol, which are lost.
-    fn mask_loss(&mut self, now: Instant, id: PathId, number: u64) {
-        let Some(path) = self.paths.get_mut(id) else {
-            return;
-        };
-        let sent = &path.space.sent;
-        let mut tokens = sent.live_tokens(number);
-        let first = tokens.find(|token| !matches!(token, Token::Ack { .. }));
-        let is_whole = matches!(first, Some(Token::Symbol { .. }));
-        drop(tokens);
-        if !is_whole || sent.get(number).is_none_or(|packet| packet.is_lost()) {
-            return;
-        }
-        let mut fates = FrameFates {
-            now,
-            path: id,
-            streams: &mut self.streams,
-            crypto: &mut self.crypto,
-            datagrams: &mut self.datagrams,
-            mtu: &mut path.mtu,
-            acked: &mut self.scratch.acked,
-            deferred: &mut self.scratch.deferred,
-            acked_ack: None,
-            acked_request: None,
-            new_mtu: None,
-            seen: Seen::default(),
-            observer: &mut self.observer,
-            fec: None,
-            symbol: Some(OnLoss::Nothing),
-        };
-        path.recovery
-            .on_recovered(&mut path.space, SpaceKind::Data, now, number, &mut fates);
-        fates.settle_acked();
-        self.apply_deferred(SpaceKind::Data, None);
-        // The loss monitor is not deceived.
-        if let Some(sender) = &mut self.fec.sender {
-            sender.on_packet_lost(id, number);
-        }
-    }
-
     /// Tells the rooms that what these tokens stand for was delivered, or is lost.
     fn route_tokens(&mut self, now: Instant, tokens: &mut Vec<Token>, delivered: bool) {
         if delivered && self.messages.in_use() {
@@ -341,40 +298,6 @@ impl Connection {
                 self.dispatch(received, &symbol, frame)
                     .map_err(|error| super::rx::blame(error, frame_type))?;
             }
-        }
-    }
-
-    /// A packet with erasure correction was processed: it is recorded as received, so that it will be
-    /// acknowledged, now or when it is not held any more.
-    pub(super) fn record_or_hold(
-        &mut self,
-        received: Received,
-        kind: SpaceKind,
-        summary: FrameSummary,
-        spin: bool,
-    ) {
-        let now = received.now;
-        let source = self.fec.source.take();
-        let hold = self.fec.hold.as_mut();
-        let Some(hold) = hold.filter(|_| kind == SpaceKind::Data && summary.ack_eliciting) else {
-            self.record_received(&received, kind, summary, spin);
-            return;
-        };
-        if let Some(id) = source {
-            hold.on_source(id, now);
-        }
-        if let Some((received, summary, spin)) = hold.push(source, (received, summary, spin)) {
-            self.record_received(&received, kind, summary, spin);
-        }
-        self.release_held(now);
-    }
-
-    fn release_held(&mut self, now: Instant) {
-        while let Some(hold) = &mut self.fec.hold
-            && let Some((mut received, summary, spin)) = hold.release(now)
-        {
-            received.now = now;
-            self.record_received(&received, SpaceKind::Data, summary, spin);
         }
     }
 
@@ -534,7 +457,7 @@ impl Connection {
             open.probe = true;
         }
         open.finish(&writer);
-        if self.config.fec.lab.repair_outside_cwnd {
+        if self.config.fec.lab.repair_outside_cwnd && !open.probe {
             open.leave_window();
         }
         let mut tokens = std::mem::take(&mut self.scratch.tokens);

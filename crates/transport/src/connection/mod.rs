@@ -24,6 +24,7 @@ mod dispatch;
 mod events;
 mod fates;
 mod fec;
+mod fec_lab;
 mod handshake;
 mod lifecycle;
 mod messages;
