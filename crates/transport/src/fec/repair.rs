@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use tautline_codes::{CodingWindow, Scheme};
+use tautline_codes::{CodingWindow, Scheme, rlc::Rlc};
 
 /// Keys of rateless codes stay below this, so that they take two bytes.
 pub(super) const KEYS: u32 = 1 << 14;
@@ -69,6 +69,16 @@ impl RepairLog {
 
     pub(super) fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// Whether any further repair symbols over the same window serve, each for one more loss. Those of
+    /// block codes are numbered, and few; those of sparse or binary codes often tell nothing new.
+    pub(super) fn is_rateless(&self) -> bool {
+        match self.scheme {
+            Scheme::Rlc(rlc) => rlc == Rlc::DENSE,
+            Scheme::Tetrys(_) => true,
+            _ => false,
+        }
     }
 
     /// The key for a repair symbol over `window`; `None` if the code has no (further) one.

@@ -340,7 +340,7 @@ impl FecSender {
         let covers = first.path == path && first.number <= oldest;
         let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
         let reach = window.first == run.first && run.first >= remembered;
-        if count == 0 || !covers || !reach {
+        if count == 0 || !covers || !reach || !self.repairs.is_rateless() {
             return None;
         }
         self.queue.clear();
@@ -556,11 +556,14 @@ impl FecSender {
         over.map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// Queues one more repair symbol over a run; false if no repair symbol can cover it whole.
+    /// Queues one more repair symbol over a run; false if none can be had that covers it whole and helps.
     fn add(&mut self, run: CodingWindow) -> bool {
         let held = self.source.encoder.window();
         let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
-        if self.queued >= QUEUED || run.first < held.first.max(remembered) || run.end() > held.end()
+        if !self.repairs.is_rateless()
+            || self.queued >= QUEUED
+            || run.first < held.first.max(remembered)
+            || run.end() > held.end()
         {
             return false;
         }
