@@ -396,11 +396,12 @@ fn every_code_helps() {
             lost += stats.reported_recovered + stats.retransmitted;
         }
         let share = recovered as f64 / lost as f64;
-        println!("{scheme:?}: {recovered} of {lost}");
-        assert!(
-            lost > 60 && share >= 0.5,
-            "{scheme:?}: {recovered} of {lost}"
-        );
+        // A binary code of half the density misses a single loss with both repair symbols one time in
+        // four, and two losses more often than not.
+        let binary = matches!(scheme, Scheme::Rlc(rlc) if rlc.field() == rlc::Field::Gf2);
+        let least = if binary { 0.4 } else { 0.6 };
+        let enough = lost > 60 && share >= least;
+        assert!(enough, "{scheme:?}: {recovered} of {lost}");
     }
 }
 
