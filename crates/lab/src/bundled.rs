@@ -35,6 +35,7 @@ pub const PLANS: &[Bundled] = plans![
     "rquic-networks",
     "quirl-200",
     "fec-quirl",
+    "fec-auto",
     "fec-ifc",
     "fec-rquic",
     "fec-bto",
