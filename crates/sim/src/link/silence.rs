@@ -31,7 +31,17 @@ pub struct Silences {
 impl Silences {
     /// Whether every value is one a link can have.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        spans::validate(self.interval, &self.duration)
+        spans::validate(self.interval, &self.duration)?;
+        let (mean, interval) = (self.duration.mean(), self.interval);
+        // One that is late delays the next: there would be no end of them.
+        if self.timing == Timing::Periodic && mean > interval / 10 * 9 {
+            let problem = format!(
+                "lasts {mean:?} on average, and one begins every {interval:?}: the link would hardly ever \
+                 send; at most nine tenths of `interval`"
+            );
+            return Err(ConfigError::new("duration", problem));
+        }
+        Ok(())
     }
 }
 

@@ -101,6 +101,22 @@ impl Spread {
         }
     }
 
+    /// Their mean.
+    pub(crate) fn mean(&self) -> Duration {
+        match self {
+            Self::Fixed { value } => *value,
+            Self::Exponential { mean } => *mean,
+            Self::Uniform { least, most } => (*least + *most) / 2,
+            Self::Quantiles { points } => {
+                let piece = |pair: &[Quantile]| match pair {
+                    [a, b] => ((a.value + b.value) / 2).mul_f64(b.share - a.share),
+                    _ => Duration::ZERO,
+                };
+                points.windows(2).map(piece).sum()
+            }
+        }
+    }
+
     /// The duration at `unit`, `0.0..1.0`.
     pub(crate) fn at(&self, unit: f64) -> Duration {
         let between = |a: Duration, b: Duration, x: f64| {

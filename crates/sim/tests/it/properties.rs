@@ -141,7 +141,7 @@ fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
             });
         }
         4 => {
-            let mean = micros(2) / 10;
+            let mean = (micros(2) / 10).min(micros(1) / 2);
             config.silences = Some(Silences {
                 interval: micros(1),
                 timing: if seed.is_multiple_of(2) {

@@ -390,6 +390,10 @@ fn impossible_values_are_named() {
             "silences.interval: 0ns is below 1ms",
         ),
         (
+            "silences = { interval = '10 ms', timing = 'periodic', duration = { kind = 'uniform', least = '5 ms', most = '15 ms' } }",
+            "silences.duration: lasts 10ms on average, and one begins every 10ms: the link would hardly ever send; at most nine tenths of `interval`",
+        ),
+        (
             "[[gaps]]\ninterval = '1 s'\nduration = { kind = 'quantiles', points = [] }",
             "gaps[0].duration.points: needs 2 to 1000 points from share 0 to share 1",
         ),
