@@ -199,7 +199,7 @@ pub fn starlink() -> LinkConfig {
         (0.998, 1_000_000),
         (1.0, 2_000_000),
     ];
-    let short = [(0.0, 1_360), (0.84, 1_540), (0.841, 6_100), (1.0, 7_100)];
+    let short = [(0.0, 1_360), (0.84, 1_540), (0.841, 6_500), (1.0, 7_600)];
     let long = [
         (0.0, 38_000),
         (0.88, 48_000),
@@ -246,7 +246,7 @@ pub fn starlink() -> LinkConfig {
                 duration: Spread::Exponential { mean: ms(3) },
             }),
             loss: LossModel::uniform(0.00007),
-            gaps: vec![gaps(26_000, 30, &long), gaps(1_150, 0, &short)],
+            gaps: vec![gaps(26_000, 30, &long), gaps(1_180, 0, &short)],
             ..common
         },
     }

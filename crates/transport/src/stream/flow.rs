@@ -50,13 +50,15 @@ impl ReceiveWindow {
         self.consumed = self.consumed.saturating_add(bytes);
     }
 
-    /// Whether an eighth of the window was consumed since the last grant, so that a new one is due.
+    /// Whether so much was consumed since the last grant that a new one is due: half of a window
+    /// that still grows with need, an eighth of one that does not.
     ///
-    /// Were it half, a sender that is held back would get one grant a round trip, not two: a grant
-    /// comes with the packet that makes the half full, and counts all of it; then a little less than
-    /// half is left to arrive, and calls for no second one.
+    /// A window that grows holds nobody back for long. With half of one that does, a sender would get
+    /// one grant a round trip, not two: a grant comes with the packet that makes the half full, and
+    /// counts all of it; then a little less than half is left to arrive, and calls for no second one.
     pub(crate) fn wants_grant(&self) -> bool {
-        self.next_grant().saturating_sub(self.granted) >= (self.window / 8).max(1)
+        let share = if self.window < self.max_window { 2 } else { 8 };
+        self.next_grant().saturating_sub(self.granted) >= (self.window / share).max(1)
     }
 
     /// Raises the limit to what may be offered now and returns it.
@@ -68,7 +70,7 @@ impl ReceiveWindow {
     /// Called as data arrives. Doubles the window when a quarter of it was read within one round
     /// trip, so that in the end it holds at least four bandwidth-delay products.
     ///
-    /// Four, because grants come late by an eighth, a sender may fill the path and a queue as long,
+    /// Four, because grants come by the half window, a sender may fill the path and a queue as long,
     /// data behind a lost packet waits a round trip to be read, and a sender in slow start doubles
     /// its rate before the next measurement.
     ///

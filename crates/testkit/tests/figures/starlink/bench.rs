@@ -12,7 +12,7 @@ use tautline_testkit::{
     null_tls::{NullClient, NullServer},
 };
 use tautline_transport::{
-    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, WindowConfig},
+    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig},
     connection::Event,
     endpoint::{ConnectionHandle, Endpoint},
     stream::{ReadOutcome, StreamEvent},
@@ -182,12 +182,6 @@ struct Bench {
 /// As the study's: its congestion control, no pacing.
 fn endpoints(seed: u64) -> (Endpoint, Endpoint, ClientConfig) {
     let mut transport = TransportConfig::default();
-    // As plan starlink: no limit, whatever the way in which they are granted.
-    let window = WindowConfig::fixed(32 << 20);
-    (
-        transport.stream_receive_window,
-        transport.connection_receive_window,
-    ) = (window, window);
     transport.congestion = sender::factory();
     transport.pacing = false;
     transport.mtu.initial = DATAGRAM;
