@@ -8,6 +8,9 @@ use crate::{config::WindowConfig, time::Instant};
 /// reading is the operating system's scheduling, not the network.
 const SHORTEST_TUNING_RTT: Duration = Duration::from_millis(2);
 
+/// A window above this is taken for one that does not hold senders back.
+const AMPLE: u64 = 4 << 20;
+
 /// The largest value a limit can have on the wire.
 const MAX_LIMIT: u64 = (1 << 62) - 1;
 
@@ -51,13 +54,14 @@ impl ReceiveWindow {
     }
 
     /// Whether so much was consumed since the last grant that a new one is due: half of a window
-    /// that still grows with need, an eighth of one that does not.
+    /// that still grows with need or is large, an eighth of others.
     ///
-    /// A window that grows holds nobody back for long. With half of one that does, a sender would get
+    /// A window that grows, or is large, seldom holds anybody back. With half of one that does, a sender would get
     /// one grant a round trip, not two: a grant comes with the packet that makes the half full, and
     /// counts all of it; then a little less than half is left to arrive, and calls for no second one.
     pub(crate) fn wants_grant(&self) -> bool {
-        let share = if self.window < self.max_window { 2 } else { 8 };
+        let ample = self.window < self.max_window || self.window > AMPLE;
+        let share = if ample { 2 } else { 8 };
         self.next_grant().saturating_sub(self.granted) >= (self.window / share).max(1)
     }
 
