@@ -141,14 +141,16 @@ fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
             });
         }
         4 => {
-            let mean = (micros(2) / 10).min(micros(1) / 2);
+            let mean = micros(2) / 10;
+            let (timing, mean) = if seed.is_multiple_of(2) {
+                (Timing::Random, mean)
+            } else {
+                // Longer ones would leave no time between them.
+                (Timing::Periodic, mean.min(micros(1) / 2))
+            };
             config.silences = Some(Silences {
                 interval: micros(1),
-                timing: if seed.is_multiple_of(2) {
-                    Timing::Random
-                } else {
-                    Timing::Periodic
-                },
+                timing,
                 duration: Spread::Exponential { mean },
             });
         }

@@ -11,8 +11,8 @@ use crate::{
     observe,
     path::PathStats,
     stream::{
-        ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamStats, UnorderedOutcome, WriteError,
-        sched::Priority,
+        ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats, UnorderedOutcome,
+        WriteError, sched::Priority,
     },
     time::Instant,
     tls::ExportError,
@@ -76,15 +76,19 @@ impl Connection {
         self.streams.accept(dir)
     }
 
+    /// The room of streams, for a stream that is the application's: one of a message is not.
+    fn streams_for(&mut self, id: StreamId) -> Option<&mut StreamSet> {
+        let theirs = !self.streams.is_of_message(id);
+        theirs.then_some(&mut self.streams)
+    }
+
     /// Queues bytes; returns how many were taken.
     ///
     /// # Errors
     /// [`WriteError`] when the stream does not exist, is finished, reset, stopped, or blocked.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
-        if self.streams.is_of_message(id) {
-            return Err(WriteError::UnknownStream);
-        }
-        self.streams.write(id, data)
+        let streams = self.streams_for(id).ok_or(WriteError::UnknownStream)?;
+        streams.write(id, data)
     }
 
     /// Queues bytes without copying them and advances `data` past what was taken.
@@ -92,10 +96,8 @@ impl Connection {
     /// # Errors
     /// As [`Connection::write`].
     pub fn write_bytes(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
-        if self.streams.is_of_message(id) {
-            return Err(WriteError::UnknownStream);
-        }
-        self.streams.write_bytes(id, data)
+        let streams = self.streams_for(id).ok_or(WriteError::UnknownStream)?;
+        streams.write_bytes(id, data)
     }
 
     /// No more data will follow on this stream.
@@ -103,10 +105,8 @@ impl Connection {
     /// # Errors
     /// [`WriteError`] when the stream does not exist or was finished, reset or stopped.
     pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
-        if self.streams.is_of_message(id) {
-            return Err(WriteError::UnknownStream);
-        }
-        self.streams.finish(id)
+        let streams = self.streams_for(id).ok_or(WriteError::UnknownStream)?;
+        streams.finish(id)
     }
 
     /// Abandons sending, with a code below 2^62.
@@ -114,10 +114,8 @@ impl Connection {
     /// # Errors
     /// [`ResetError`] when there is nothing to reset.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ResetError> {
-        if self.streams.is_of_message(id) {
-            return Err(ResetError::UnknownStream);
-        }
-        self.streams.reset(id, code.min(MAX_VARINT))
+        let streams = self.streams_for(id).ok_or(ResetError::UnknownStream)?;
+        streams.reset(id, code.min(MAX_VARINT))
     }
 
     /// Abandons sending, but delivers the first `reliable_size` bytes still.
@@ -130,11 +128,8 @@ impl Connection {
         code: u64,
         reliable_size: u64,
     ) -> Result<(), ResetError> {
-        if self.streams.is_of_message(id) {
-            return Err(ResetError::UnknownStream);
-        }
-        self.streams
-            .reset_at(id, code.min(MAX_VARINT), reliable_size)
+        let streams = self.streams_for(id).ok_or(ResetError::UnknownStream)?;
+        streams.reset_at(id, code.min(MAX_VARINT), reliable_size)
     }
 
     /// Sets the stream's place among others. Unknown streams are ignored.
@@ -152,10 +147,8 @@ impl Connection {
     /// # Errors
     /// [`ReadError`] when the stream was reset by the peer or does not exist (any more).
     pub fn read(&mut self, id: StreamId, max_bytes: usize) -> Result<ReadOutcome, ReadError> {
-        if self.streams.is_of_message(id) {
-            return Err(ReadError::UnknownStream);
-        }
-        self.streams.read(id, max_bytes)
+        let streams = self.streams_for(id).ok_or(ReadError::UnknownStream)?;
+        streams.read(id, max_bytes)
     }
 
     /// Takes bytes in whatever order they arrived. Bytes behind a gap outlast the connection only
@@ -168,10 +161,8 @@ impl Connection {
         id: StreamId,
         max_bytes: usize,
     ) -> Result<UnorderedOutcome, ReadError> {
-        if self.streams.is_of_message(id) {
-            return Err(ReadError::UnknownStream);
-        }
-        self.streams.read_unordered(id, max_bytes)
+        let streams = self.streams_for(id).ok_or(ReadError::UnknownStream)?;
+        streams.read_unordered(id, max_bytes)
     }
 
     /// How far the peer has come with a stream that we receive, without reading.
@@ -193,10 +184,8 @@ impl Connection {
     /// # Errors
     /// [`ReadError`] when there is nothing to stop.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ReadError> {
-        if self.streams.is_of_message(id) {
-            return Err(ReadError::UnknownStream);
-        }
-        self.streams.stop(id, code.min(MAX_VARINT))
+        let streams = self.streams_for(id).ok_or(ReadError::UnknownStream)?;
+        streams.stop(id, code.min(MAX_VARINT))
     }
 
     /// Queues an application datagram. Returns its number on this connection, from 0.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     Connection,
-    fates::{FrameFates, Seen},
+    fates::frame_fates,
     rx::{Received, kind_of},
 };
 use crate::{
@@ -177,23 +177,7 @@ impl Connection {
         let Some(space) = space else {
             return Ok(());
         };
-        let mut fates = FrameFates {
-            now,
-            path: id,
-            streams: &mut self.streams,
-            crypto: &mut self.crypto,
-            datagrams: &mut self.datagrams,
-            mtu: &mut path.mtu,
-            acked: &mut self.scratch.acked,
-            deferred: &mut self.scratch.deferred,
-            acked_ack: None,
-            acked_request: None,
-            new_mtu: None,
-            seen: Seen::default(),
-            observer: &mut self.observer,
-            fec: self.fec.sender.as_deref_mut(),
-            symbol: None,
-        };
+        let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
         let ecn_before = path.recovery.ecn_phase();
         let summary = path
             .recovery

@@ -40,6 +40,34 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) symbol: Option<OnLoss>,
 }
 
+/// [`FrameFates`] of a connection's rooms and one of its paths, borrowed one by one: the rest of both
+/// stays free. `fec` and `symbol` where they are not `None`.
+macro_rules! frame_fates {
+    ($connection:ident, $path:ident, $now:expr $(, $field:ident: $value:expr)*) => {{
+        #[allow(unused_mut, reason = "without fields")]
+        let mut fates = $crate::connection::fates::FrameFates {
+            now: $now,
+            path: $path.id,
+            streams: &mut $connection.streams,
+            crypto: &mut $connection.crypto,
+            datagrams: &mut $connection.datagrams,
+            mtu: &mut $path.mtu,
+            acked: &mut $connection.scratch.acked,
+            deferred: &mut $connection.scratch.deferred,
+            acked_ack: None,
+            acked_request: None,
+            new_mtu: None,
+            seen: $crate::connection::fates::Seen::default(),
+            observer: &mut $connection.observer,
+            fec: None,
+            symbol: None,
+        };
+        $(fates.$field = $value;)*
+        fates
+    }};
+}
+pub(super) use frame_fates;
+
 /// What is gathered for events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {

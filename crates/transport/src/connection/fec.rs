@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     Connection,
     datagram_builder::{DatagramBuilder, SealContext},
-    fates::{FrameFates, Seen},
+    fates::frame_fates,
     rx::{FrameSummary, Received, packet_type_of},
     tx::{MAX_BATCH_BYTES, Permit},
 };
@@ -236,23 +236,7 @@ impl Connection {
             }
         }
         if let Some(path) = self.paths.get_mut(PathId::ZERO) {
-            let mut fates = FrameFates {
-                now,
-                path: PathId::ZERO,
-                streams: &mut self.streams,
-                crypto: &mut self.crypto,
-                datagrams: &mut self.datagrams,
-                mtu: &mut path.mtu,
-                acked: &mut self.scratch.acked,
-                deferred: &mut self.scratch.deferred,
-                acked_ack: None,
-                acked_request: None,
-                new_mtu: None,
-                seen: Seen::default(),
-                observer: &mut self.observer,
-                fec: None,
-                symbol: None,
-            };
+            let mut fates = frame_fates!(self, path, now);
             // Newest first, as acknowledgements come.
             for token in tokens.drain(..).rev() {
                 if delivered {
@@ -379,7 +363,8 @@ impl Connection {
             {
                 break;
             }
-            if probing && self.paths.get(id)?.pending.probes == 0 {
+            let owed = self.paths.get(id).map_or(0, |path| path.pending.probes);
+            if probing && owed == 0 {
                 break;
             }
             let limit = if len == 0 { mtu } else { segment };

@@ -5,7 +5,7 @@
 
 use super::{
     Connection,
-    fates::{FrameFates, Seen},
+    fates::frame_fates,
     rx::{FrameSummary, Received},
 };
 use crate::{fec::OnLoss, packet::Token, space::SpaceKind, time::Instant, units::PathId};
@@ -25,23 +25,7 @@ impl Connection {
         if !is_whole || sent.get(number).is_none_or(|packet| packet.is_lost()) {
             return;
         }
-        let mut fates = FrameFates {
-            now,
-            path: id,
-            streams: &mut self.streams,
-            crypto: &mut self.crypto,
-            datagrams: &mut self.datagrams,
-            mtu: &mut path.mtu,
-            acked: &mut self.scratch.acked,
-            deferred: &mut self.scratch.deferred,
-            acked_ack: None,
-            acked_request: None,
-            new_mtu: None,
-            seen: Seen::default(),
-            observer: &mut self.observer,
-            fec: None,
-            symbol: Some(OnLoss::Nothing),
-        };
+        let mut fates = frame_fates!(self, path, now, symbol: Some(OnLoss::Nothing));
         path.recovery
             .on_recovered(&mut path.space, SpaceKind::Data, now, number, &mut fates);
         fates.settle_acked();

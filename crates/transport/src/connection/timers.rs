@@ -1,9 +1,6 @@
 //! One timeout for everything that waits for time.
 
-use super::{
-    Connection,
-    fates::{FrameFates, Seen},
-};
+use super::{Connection, fates::frame_fates};
 use crate::{
     observe,
     recovery::{Spaces, TimerAction, TimerContext},
@@ -103,23 +100,7 @@ impl Connection {
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
             data: &mut path.space,
         };
-        let mut fates = FrameFates {
-            now,
-            path: id,
-            streams: &mut self.streams,
-            crypto: &mut self.crypto,
-            datagrams: &mut self.datagrams,
-            mtu: &mut path.mtu,
-            acked: &mut self.scratch.acked,
-            deferred: &mut self.scratch.deferred,
-            acked_ack: None,
-            acked_request: None,
-            new_mtu: None,
-            seen: Seen::default(),
-            observer: &mut self.observer,
-            fec: self.fec.sender.as_deref_mut(),
-            symbol: None,
-        };
+        let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
         let action = path
             .recovery
             .on_timeout(now, &mut spaces, &context, &mut fates);
@@ -195,29 +176,12 @@ impl Connection {
                     .outstanding()
                     .find(|(_, p)| p.is_ack_eliciting());
                 let sender = self.fec.sender.as_deref_mut().filter(|_| coded);
-                path.pending.coded_probes =
-                    oldest.zip(sender).is_some_and(|((number, _), sender)| {
-                        sender.probe(id, number, packets.into()).is_some()
-                    });
+                path.pending.coded_probes = oldest
+                    .zip(sender)
+                    .is_some_and(|((number, _), sender)| sender.probe(id, number, packets.into()));
                 if !self.streams.has_data() && !path.pending.coded_probes {
                     // Nothing new to send: data that may be lost serves as the probe.
-                    let mut fates = FrameFates {
-                        now: Instant::ZERO,
-                        path: id,
-                        streams: &mut self.streams,
-                        crypto: &mut self.crypto,
-                        datagrams: &mut self.datagrams,
-                        mtu: &mut path.mtu,
-                        acked: &mut self.scratch.acked,
-                        deferred: &mut self.scratch.deferred,
-                        acked_ack: None,
-                        acked_request: None,
-                        new_mtu: None,
-                        seen: Seen::default(),
-                        observer: &mut self.observer,
-                        fec: None,
-                        symbol: None,
-                    };
+                    let mut fates = frame_fates!(self, path, Instant::ZERO);
                     let notices = fates.streams.notices_len();
                     path.recovery
                         .resend_oldest(&mut path.space, usize::from(packets), &mut fates);

@@ -331,23 +331,22 @@ impl FecSender {
     }
 
     /// A probe timeout: nothing tells which packets are missing, so repair symbols over all of them
-    /// are better probes than some of them repeated. Makes so many leave before all others; `None` if
-    /// they would not cover what is in flight on the path from packet `oldest` on.
-    pub(crate) fn probe(&mut self, path: PathId, oldest: PacketNumber, count: u16) -> Option<()> {
-        let run = self.source.open_run()?;
-        let window = self.source.encoder.latest(run.len);
-        let first = self.source.get(run.first)?;
-        let covers = first.path == path && first.number <= oldest;
-        let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
-        let reach = window.first == run.first && run.first >= remembered;
-        if count == 0 || !covers || !reach || !self.repairs.is_rateless() {
-            return None;
+    /// are better probes than some of them repeated. Makes so many leave, and no others; false if they
+    /// would not cover what is in flight on the path from packet `oldest` on.
+    pub(crate) fn probe(&mut self, path: PathId, oldest: PacketNumber, count: u16) -> bool {
+        let Some(run) = self.source.open_run() else {
+            return false;
+        };
+        let first = self.source.get(run.first);
+        let covers = first.is_some_and(|first| first.path == path && first.number <= oldest);
+        if count == 0 || !covers || !self.can_add(run) {
+            return false;
         }
         self.queue.clear();
-        self.queue.push_back((window, count));
+        self.queue.push_back((run, count));
         self.queued = count;
-        self.covered = self.covered.max(window.end());
-        Some(())
+        self.covered = self.covered.max(run.end());
+        true
     }
 
     /// Whether the fate of some source symbol is open.
@@ -529,9 +528,7 @@ impl FecSender {
     /// too.
     fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
         let cover = self.repairs.cover(id)?;
-        let losses = self.source.count(cover.span, SymbolFate::Waiting)
-            + self.source.count(cover.span, SymbolFate::Resent)
-            + 1;
+        let losses = self.losses(cover.span) + 1;
         let added = self.queued_over(id);
         if losses <= cover.repairs + added && (cover.in_flight > 0 || added > 0) {
             return Some(self.patience(added > 0));
@@ -556,15 +553,17 @@ impl FecSender {
         over.map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// Queues one more repair symbol over a run; false if none can be had that covers it whole and helps.
-    fn add(&mut self, run: CodingWindow) -> bool {
+    /// Whether a further repair symbol can be had that covers a run whole, and helps.
+    fn can_add(&self, run: CodingWindow) -> bool {
         let held = self.source.encoder.window();
         let remembered = self.source.next_id().saturating_sub(self.peer_symbols);
-        if !self.repairs.is_rateless()
-            || self.queued >= QUEUED
-            || run.first < held.first.max(remembered)
-            || run.end() > held.end()
-        {
+        let within = run.first >= held.first.max(remembered) && run.end() <= held.end();
+        within && self.repairs.is_rateless()
+    }
+
+    /// Queues one more repair symbol over a run; false if it would not help.
+    fn add(&mut self, run: CodingWindow) -> bool {
+        if self.queued >= QUEUED || !self.can_add(run) {
             return false;
         }
         self.queued += 1;
@@ -687,22 +686,25 @@ impl FecSender {
         let window = self.repairs.on_settled(number, arrived);
         if let Some(window) = window.filter(|_| !arrived && !self.waiting.is_empty()) {
             // It was counted on: what waits for it and has no other waits in vain.
-            let in_vain =
-                self.waiting.iter().rev().find(|waiting| {
-                    window.ids().contains(&waiting.id) && !self.suffices(waiting.id)
-                });
-            if in_vain.is_some() {
+            let in_vain = self
+                .waiting
+                .iter()
+                .any(|waiting| window.ids().contains(&waiting.id) && !self.suffices(waiting.id));
+            if in_vain {
                 self.stop_waiting(window);
             }
         }
     }
 
+    /// Whether as many repair symbols cover symbol `id` as losses.
     fn suffices(&self, id: u64) -> bool {
-        self.repairs.cover(id).is_some_and(|cover| {
-            let losses = self.source.count(cover.span, SymbolFate::Waiting)
-                + self.source.count(cover.span, SymbolFate::Resent);
-            losses <= cover.repairs + self.queued_over(id)
-        })
+        let cover = self.repairs.cover(id);
+        cover.is_some_and(|cover| self.losses(cover.span) <= cover.repairs + self.queued_over(id))
+    }
+
+    /// Source symbols of a run that the peer lacks, as far as known.
+    fn losses(&self, run: CodingWindow) -> u64 {
+        self.source.count(run, SymbolFate::Waiting) + self.source.count(run, SymbolFate::Resent)
     }
 
     /// A FEC_WINDOW frame; an older one than the newest is ignored.

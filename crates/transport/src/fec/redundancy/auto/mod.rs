@@ -59,20 +59,21 @@ struct Terms {
 /// repair symbol would hold that up.
 ///
 /// *With a deadline* that retransmissions meet often enough, nothing is sent. Else repair symbols
-/// leave as late as the deadline allows, over all that is in flight by then, so many that less than
-/// one time in 1,000 something stays lost, and no more than there are packets without any: the later, the more is acknowledged, and the more packets
-/// share them.
+/// leave as late as the deadline allows, over all that is in flight by then: the later, the more is
+/// acknowledged, and the more packets share them. They are so many that less than one time in 1,000
+/// something stays lost, and no more than there are packets without any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Auto {
     terms: Terms,
-    /// When repair symbols for the earliest deadline are due, and that deadline.
-    due: Option<(Instant, Instant)>,
+    /// When repair symbols for the earliest deadline are due.
+    due: Option<Instant>,
     /// Deadline of the message seen last, and when it was seen first.
     seen: Option<(Instant, Instant)>,
     /// Whether a flight of the size that the window allows would be worth a repair symbol.
     worth: bool,
     /// When to ask that again.
     review: Option<Instant>,
+    /// What the latest answer may save.
     saving: Duration,
 }
 
@@ -198,7 +199,7 @@ impl Auto {
             return;
         }
         let left = deadline.saturating_since(view.now).saturating_sub(travel);
-        self.due = Some((view.now + left, deadline));
+        self.due = Some(view.now + left);
     }
 
     /// What of the time that is left goes into pacing and timers, and into the way being longer than
@@ -242,7 +243,7 @@ impl RedundancyScheduler for Auto {
         self.plan(view);
         self.saving = Duration::ZERO;
         match (occasion, self.due) {
-            (_, Some((due, _))) if due <= view.now => {
+            (_, Some(due)) if due <= view.now => {
                 self.due = None;
                 return self.for_deadline(view);
             }
@@ -265,7 +266,7 @@ impl RedundancyScheduler for Auto {
     }
 
     fn timer(&self) -> Option<Instant> {
-        self.due.map(|(due, _)| due)
+        self.due
     }
 }
 
