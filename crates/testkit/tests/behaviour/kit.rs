@@ -367,6 +367,11 @@ impl Net<SequenceClient, PatternServer> {
     }
 }
 
+/// How a connection ended, from its last events.
+fn ended(events: &[(ConnectionHandle, Event)]) -> &[(ConnectionHandle, Event)] {
+    &events[events.len().saturating_sub(3)..]
+}
+
 impl Net<Manual, Manual> {
     /// Runs until both ends have confirmed the handshake.
     pub fn connect(&mut self) {
@@ -389,7 +394,12 @@ impl Net<Manual, Manual> {
         let node = self.world.node_mut::<QuicHost<Manual>>(host);
         node.with_app(now, |app, cx| {
             let handle = app.handle.expect("a connection");
-            f(cx.connection(handle).expect("it lives"), now)
+            let events = &app.events;
+            let connection = cx.connection(handle);
+            f(
+                connection.unwrap_or_else(|| panic!("it lives; its end: {:?}", ended(events))),
+                now,
+            )
         })
     }
 
@@ -405,12 +415,16 @@ impl Net<Manual, Manual> {
 
     pub fn client_connection(&self) -> &Connection {
         let handle = self.client_app().handle.expect("a connection");
-        self.client_host().connection(handle).expect("it lives")
+        let connection = self.client_host().connection(handle);
+        connection
+            .unwrap_or_else(|| panic!("it lives; its end: {:?}", ended(&self.client_app().events)))
     }
 
     pub fn server_connection(&self) -> &Connection {
         let handle = self.server_app().handle.expect("a connection");
-        self.server_host().connection(handle).expect("it lives")
+        let connection = self.server_host().connection(handle);
+        connection
+            .unwrap_or_else(|| panic!("it lives; its end: {:?}", ended(&self.server_app().events)))
     }
 
     /// Stream events of the client so far.
