@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
-use super::{CellMetric, jain, quantile};
+use super::{CellMetric, bound::repair_bound, jain, quantile};
 use crate::{
     outcome::Item,
     run::{FlowRecord, LinkRecord, Record},
@@ -325,6 +325,22 @@ pub const METRICS: &[CellMetric] = &[
             items(r).filter(|item| item.on_time()).count() as f64,
             items(r).count() as f64
         )
+    ),
+    metric!(
+        "bound_repair",
+        "1",
+        None,
+        "repair packets by packets with data that would suffice for 99.9 % of messages on time, if they were sent at the last moment: per block of messages handed over within deadline - one way of the first link, the fewest r of W + r packets with P(more than r lost) <= 0.001, by the link's loss model; 0 where retransmission suffices",
+        "",
+        |r| {
+            let link = r.links.first()?;
+            let (there, back) = match direction(r)? {
+                Direction::Forward => (&link.config.forward, &link.config.backward),
+                Direction::Backward => (&link.config.backward, &link.config.forward),
+            };
+            let items: Vec<_> = items(r).collect();
+            repair_bound(&items, there.delay, back.delay, &there.loss)
+        }
     ),
     metric!(
         "late_p50_ms",

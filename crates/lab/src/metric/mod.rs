@@ -4,6 +4,7 @@
 //! over cells (`stats`).
 //! To add a metric: a line in one of the two tables.
 
+mod bound;
 mod cell;
 mod flow;
 

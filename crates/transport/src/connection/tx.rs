@@ -319,6 +319,21 @@ impl Connection {
                 self.permit_for_handshake(id, mtu)
             };
         }
+        if self.config.pacing && !batching && self.messages.in_use() {
+            let way = one_way_delay(path.recovery.rtt());
+            let mut needed = self.messages.needed_rate(now, way, &self.streams);
+            if let Some(sender) = self
+                .fec
+                .sender
+                .as_deref()
+                .filter(|sender| sender.has_repairs())
+            {
+                // They leave when it is time, and no pacer knew of them.
+                let bytes = u64::from(sender.queued()) * mtu as u64;
+                needed = needed.max(self.messages.rate_for(bytes, now, way, &self.streams));
+            }
+            path.recovery.set_least_rate(needed);
+        }
         if self.config.pacing
             && !batching
             && let Some(at) = path.recovery.next_send_time(now, mtu as u64)

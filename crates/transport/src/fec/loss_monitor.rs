@@ -8,7 +8,7 @@
 //! a lost one the next arrives with probability `q`. Old packets count ever less, with a half-life of
 //! about [`MEMORY`] packets.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, ops::Range, time::Duration};
 
 use crate::units::PacketNumber;
 
@@ -82,7 +82,13 @@ impl Forecast {
         });
     }
 
-    fn on_loss(&mut self) {
+    /// A packet was lost. True if a queue says that others which left meanwhile met congestion as well:
+    /// nothing said so when they left, a round trip ago.
+    fn on_loss(&mut self) -> bool {
+        let rise = self.latest.saturating_sub(self.min);
+        let usual = self.rtt_at_loss.map(|at| at.saturating_sub(self.min));
+        let congested = rise > (self.min / 8).max(Duration::from_millis(2))
+            && usual.is_none_or(|usual| rise >= usual.mul_f64(Self::NEAR));
         let before = self.rtt_at_loss.unwrap_or(self.latest);
         self.rtt_at_loss = Some((before * 7 + self.latest) / 8);
         self.window_at_loss = if self.window_at_loss == 0 {
@@ -90,6 +96,7 @@ impl Forecast {
         } else {
             (self.window_at_loss * 7 + self.window) / 8
         };
+        congested
     }
 }
 
@@ -129,6 +136,8 @@ pub struct LossMonitor {
     symbols: f64,
     symbols_missed: f64,
     forecast: Forecast,
+    /// Packets that met congestion, as their losses tell, whatever was forecast.
+    congested: Range<PacketNumber>,
     /// Losses and packets by whether congestion was forecast when they left.
     by_forecast: [(f64, f64); 2],
     estimate: LossEstimate,
@@ -157,7 +166,12 @@ impl LossMonitor {
 
     /// A packet was declared lost.
     pub fn on_lost(&mut self, number: PacketNumber) {
-        self.forecast.on_loss();
+        if self.forecast.on_loss() {
+            let end = self.pending.back().map_or(0, |newest| newest.number + 1);
+            let within = self.congested.contains(&number);
+            let start = if within { self.congested.start } else { number };
+            self.congested = start..end;
+        }
         if let Some(index) = self.find(number) {
             self.set(index, Fate::Lost);
         }
@@ -222,13 +236,19 @@ impl LossMonitor {
 
     /// Counts the packets at the front whose fate is known.
     fn consume(&mut self) {
-        while let Some(&Sent { fate, tense, .. }) = self.pending.front() {
+        while let Some(&Sent {
+            number,
+            fate,
+            tense,
+        }) = self.pending.front()
+        {
             let lost = match fate {
                 Fate::Open => break,
                 Fate::Arrived => false,
                 Fate::Lost => true,
             };
             self.pending.pop_front();
+            let tense = tense || self.congested.contains(&number);
             let [calm, forecast] = &mut self.by_forecast;
             let (losses, packets) = if tense { forecast } else { calm };
             *packets = fade(*packets) + 1.0;

@@ -319,7 +319,11 @@ impl FecSender {
             self.burst_bytes = 0;
         }
         let count = wanted.count.min(most);
-        let window = self.source.encoder.latest(wanted.window);
+        let mut window = self
+            .source
+            .encoder
+            .latest(wanted.window.saturating_add(wanted.behind));
+        window.len = window.len.saturating_sub(wanted.behind);
         if count == 0 || window.len == 0 {
             return None;
         }
@@ -377,6 +381,11 @@ impl FecSender {
         if held_back {
             self.flow_window = Some(self.outlook.bytes_in_flight);
         }
+    }
+
+    /// Repair symbols that wait to leave.
+    pub fn queued(&self) -> u16 {
+        self.queued
     }
 
     /// Whether a repair symbol waits to leave.

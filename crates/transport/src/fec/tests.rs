@@ -317,6 +317,7 @@ impl RedundancyScheduler for Impatient {
         Repairs {
             count: u16::MAX,
             window: u16::MAX,
+            behind: 0,
         }
     }
 
@@ -609,4 +610,35 @@ fn an_unknown_path() {
     monitor.on_acked(6);
     monitor.review();
     assert_eq!(monitor.estimate().packets, 0.0);
+}
+
+#[test]
+fn congestion_that_nobody_forecast_is_told_apart() {
+    let ms = Duration::from_millis;
+    let play = |rtt: u64| {
+        let mut monitor = LossMonitor::default();
+        monitor.on_path(ms(100), ms(100), 50_000);
+        (0..200).for_each(|number| monitor.on_sent(number));
+        (0..50).for_each(|number| monitor.on_acked(number));
+        monitor.review();
+        monitor.on_path(ms(100), ms(rtt), 100_000);
+        for number in 50..200u64 {
+            if number.is_multiple_of(5) {
+                monitor.on_lost(number);
+            } else {
+                monitor.on_acked(number);
+            }
+        }
+        monitor.on_path(ms(100), ms(101), 50_000);
+        monitor.review();
+        let estimate = monitor.estimate();
+        assert!(!estimate.tense);
+        (estimate.now.0.round(), estimate.now.1.round())
+    };
+    // Losses behind a queue are congestion's, with all that left beside them.
+    let (losses, packets) = play(180);
+    assert!(losses == 0.0 && (45.0..=50.0).contains(&packets));
+    // Without one they are the path's.
+    let (losses, packets) = play(101);
+    assert!((28.0..=30.0).contains(&losses) && packets > 190.0);
 }

@@ -31,10 +31,10 @@ pub use types::{
 use crate::{
     stream::{Notice, StreamSet},
     time::Instant,
-    units::StreamId,
+    units::{Rate, StreamId},
 };
 use incoming::Incoming;
-use outgoing::Outgoing;
+use outgoing::{HASTE, LEAST_TIME, Outgoing};
 
 /// What one message costs beside its bytes; counted, so that empty ones are bounded too.
 const MESSAGE_OVERHEAD: u64 = 64;
@@ -106,6 +106,31 @@ impl Messages {
         let outgoing = self.outgoing.as_ref();
         outgoing.map_or_else(MessageOutlook::default, |outgoing| {
             outgoing.outlook(arrival, streams)
+        })
+    }
+
+    /// How fast messages have to leave from now on, those with the nearest deadlines first, for all of
+    /// them to be in time that still can; zero if none waits. `way`: how long a packet takes.
+    pub(crate) fn needed_rate(&self, now: Instant, way: Duration, streams: &StreamSet) -> Rate {
+        let outgoing = self.outgoing.as_ref();
+        outgoing.map_or(Rate::ZERO, |outgoing| {
+            outgoing.needed_rate(now, way, streams)
+        })
+    }
+
+    /// How fast `bytes` have to leave for the nearest deadline that can be met; zero if there is none.
+    pub(crate) fn rate_for(
+        &self,
+        bytes: u64,
+        now: Instant,
+        way: Duration,
+        streams: &StreamSet,
+    ) -> Rate {
+        let arrival = now + way;
+        let nearest = self.outlook(arrival, streams).deadline;
+        nearest.map_or(Rate::ZERO, |deadline| {
+            let time = deadline.saturating_since(arrival).max(LEAST_TIME);
+            Rate::from_bytes_over(bytes, time).mul_f64(HASTE)
         })
     }
 

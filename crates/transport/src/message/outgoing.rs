@@ -16,8 +16,19 @@ use super::{
 use crate::{
     stream::{IdHash, Notice, StreamSet, sched::Priority},
     time::{Instant, earliest},
-    units::StreamId,
+    units::{Rate, StreamId},
 };
+
+/// Messages whose bytes are counted for how fast they have to leave.
+const LOOKED_AT: usize = 64;
+/// Time to a deadline with which hurrying is of use.
+pub(super) const LEAST_TIME: Duration = Duration::from_millis(1);
+/// How long before the last moment the end of a message should leave, so that repair symbols can follow:
+/// a quarter of its time at most.
+const SPARE: Duration = Duration::from_millis(8);
+/// How much faster than they must messages leave: headers take of the time, and a way that is longer
+/// than usual.
+pub(super) const HASTE: f64 = 1.25;
 
 /// A message whose fate is open.
 #[derive(Debug)]
@@ -217,6 +228,29 @@ impl Outgoing {
                 && self.unwritten == 0
                 && !streams.has_data(),
         }
+    }
+
+    pub(super) fn needed_rate(&self, now: Instant, way: Duration, streams: &StreamSet) -> Rate {
+        let arrival = now + way;
+        let mut bytes = 0;
+        let mut needed = Rate::ZERO;
+        let open = self.deadlines.range((arrival, MessageId(0))..);
+        for (deadline, id) in open.take(LOOKED_AT) {
+            let Some(message) = self.in_flight.get(id) else {
+                continue;
+            };
+            let written = message.stream.map_or(0, |id| streams.unsent_bytes(id));
+            let left = written + message.rest.len() as u64;
+            bytes += left;
+            let in_all = deadline.saturating_since(message.handed_over + way);
+            let spare = SPARE.min(in_all / 4);
+            let time = deadline.saturating_since(arrival).saturating_sub(spare);
+            // With less it is late in any case.
+            if left > 0 && time >= LEAST_TIME {
+                needed = needed.max(Rate::from_bytes_over(bytes, time));
+            }
+        }
+        needed.mul_f64(HASTE)
     }
 
     // ---- Streams ----

@@ -53,7 +53,7 @@ use crate::{
     rng::Rng,
     space::{Fate, SentPacket, SpaceKind},
     time::Instant,
-    units::PacketNumber,
+    units::{PacketNumber, Rate},
 };
 
 use self::{ecn::EcnValidation, rate::DeliveryRate, threshold::ReorderingTolerance};
@@ -82,6 +82,8 @@ pub struct Recovery {
     rng: Rng,
     mtu: u16,
     pacing: bool,
+    /// The pacer's rate at least: what deadlines ask for.
+    least_rate: Rate,
     initial_window_packets: u32,
     persistent_threshold: u32,
     max_window: u64,
@@ -142,6 +144,7 @@ impl Recovery {
             rng,
             mtu,
             pacing: config.pacing,
+            least_rate: Rate::ZERO,
             initial_window_packets: config.initial_window_packets,
             persistent_threshold: config.persistent_congestion_threshold,
             max_window: (config.limits.sent_packets as u64).saturating_mul(u64::from(mtu)),

@@ -33,6 +33,12 @@ impl Recovery {
         self.rate.lost() == 0 && self.rate.delivered() < self.initial_window()
     }
 
+    /// Lets the pacer go no slower than this from now on, whatever the controller says; the window
+    /// holds as ever.
+    pub fn set_least_rate(&mut self, rate: Rate) {
+        self.least_rate = rate;
+    }
+
     /// When the pacer lets `bytes` leave; `None` means now.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if !self.paces() {
@@ -67,6 +73,7 @@ impl Recovery {
             .controller
             .pacing_rate()
             .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start));
+        let rate = rate.max(self.least_rate);
         if self.in_first_flight() && self.bytes_in_flight <= self.initial_window() {
             rate.max(FIRST_FLIGHT)
         } else {

@@ -132,6 +132,15 @@ impl StreamSet {
         send.is_some_and(|send| !send.is_terminal() && !send.is_on_its_way())
     }
 
+    /// Bytes of a stream that were not sent yet.
+    pub(crate) fn unsent_bytes(&self, id: StreamId) -> u64 {
+        let send = self.table.get(id).and_then(|stream| stream.send.as_ref());
+        send.map_or(0, |send| {
+            let (lost, new) = send.waiting_bytes();
+            lost + new
+        })
+    }
+
     /// How many notices wait, for [`Self::forget_losses`].
     pub(crate) fn notices_len(&self) -> usize {
         self.messages.notices.len()

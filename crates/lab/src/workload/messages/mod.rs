@@ -15,6 +15,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -23,6 +24,7 @@ use tautline_transport::{
     message::{Expiry, MessageConfig, MessageFate, MessageReport},
     time::Instant,
 };
+use trace::MAX_FRAMES;
 pub use trace::{Constant, Frame, Frames, Trace};
 
 use super::{
@@ -59,6 +61,10 @@ pub struct Messages {
     /// Only the messages handed over before this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
+    /// How often the trace is played, one after the other, each time with draws of its own. Default
+    /// 1, at most 100.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub repeat: u32,
     /// Factor on the bytes of each message, 0.01 to 100; no message gets smaller than 16 bytes.
     /// Default 1.
     #[serde(default = "one")]
@@ -126,6 +132,15 @@ fn is_yes(it: &bool) -> bool {
     *it
 }
 
+const fn once() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_once(it: &u32) -> bool {
+    *it == 1
+}
+
 const fn one() -> f64 {
     1.0
 }
@@ -138,6 +153,7 @@ impl Messages {
             direction: Direction::Down,
             deadline: None,
             duration: None,
+            repeat: 1,
             scale: 1.0,
             api: Api::Streams,
             announce: true,
@@ -150,7 +166,11 @@ impl Messages {
     /// # Errors
     /// When the trace is a file that was not read.
     pub fn frames(&self, seed: u64) -> Result<Arc<[Frame]>, String> {
-        let frames = self.trace.frames(seed)?;
+        let frames = if self.repeat == 1 {
+            self.trace.frames(seed)?
+        } else {
+            self.repeated(seed)?
+        };
         if self.deadline.is_none() && self.duration.is_none() && self.scale == 1.0 {
             return Ok(frames);
         }
@@ -168,6 +188,28 @@ impl Messages {
             }
         };
         Ok(frames.iter().filter(in_time).map(change).collect())
+    }
+
+    fn repeated(&self, seed: u64) -> Result<Arc<[Frame]>, String> {
+        let mut all: Vec<Frame> = Vec::new();
+        let mut start = Duration::ZERO;
+        for time in 0..self.repeat {
+            let frames = self.trace.frames(seed.wrapping_add(time.into()))?;
+            if all.len() + frames.len() > MAX_FRAMES {
+                return Err(format!("more than {MAX_FRAMES} messages"));
+            }
+            all.extend(frames.iter().map(|frame| Frame {
+                at: start + frame.at,
+                ..*frame
+            }));
+            // The last message is followed as it followed the one before.
+            if let [.., before, last] = &*frames {
+                start += last.at + (last.at - before.at);
+            } else if let [only] = &*frames {
+                start += only.at + Duration::from_secs(1);
+            }
+        }
+        Ok(all.into())
     }
 
     fn half(&self, end: End, seed: u64) -> Box<dyn Half> {
@@ -206,6 +248,10 @@ impl Program for Messages {
         {
             let reason = format!("messages above {longest} B are for api = \"streams\"");
             return Err(("api".to_owned(), reason));
+        }
+        if !(1..=100).contains(&self.repeat) {
+            let reason = format!("{} is not between 1 and 100", self.repeat);
+            return Err(("repeat".to_owned(), reason));
         }
         if self.duration.is_some_and(|duration| duration.0.is_zero()) {
             return Err(("duration".to_owned(), "lets no message through".to_owned()));

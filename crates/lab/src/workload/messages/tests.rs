@@ -327,3 +327,22 @@ fn what_knowing_deadlines_gives() {
         }
     }
 }
+
+#[test]
+fn a_trace_played_again_goes_on_where_it_ended() {
+    let once = Messages::new(Trace::VideoConference);
+    let twice = Messages {
+        repeat: 2,
+        ..once.clone()
+    };
+    let (one, two) = (once.frames(5).unwrap(), twice.frames(5).unwrap());
+    assert_eq!(two.len(), 2 * one.len());
+    assert_eq!(two[..one.len()], one[..]);
+    assert!(two.is_sorted_by_key(|frame| frame.at));
+    let other = once.frames(6).unwrap();
+    assert_eq!(two[one.len()].bytes, other[0].bytes, "drawn anew");
+    let gap = two[one.len()].at - two[one.len() - 1].at;
+    assert_eq!(gap.as_millis(), 33);
+    let never = Messages { repeat: 0, ..once };
+    assert_eq!(never.validate().unwrap_err().0, "repeat");
+}

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// No trace has more messages.
-const MAX_FRAMES: usize = 1_000_000;
+pub(super) const MAX_FRAMES: usize = 1_000_000;
 /// No message is longer: 1 GB.
 const MAX_BYTES: u64 = 1_000_000_000;
 

@@ -42,6 +42,7 @@ impl RedundancyScheduler for Constant {
             return Repairs {
                 count: self.repairs,
                 window: self.window,
+                behind: 0,
             };
         }
         if occasion != Occasion::BurstEnd || part == 0 {
@@ -52,6 +53,7 @@ impl RedundancyScheduler for Constant {
         Repairs {
             count: u16::try_from(count).unwrap_or(u16::MAX),
             window: if overlapping { self.window } else { part },
+            behind: 0,
         }
     }
 }
@@ -85,6 +87,7 @@ mod tests {
         let repairs = Repairs {
             count: 5,
             window: 20,
+            behind: 0,
         };
         for uncovered in 0..20 {
             let none = constant.ask(Occasion::SlotFree, &view(uncovered));
@@ -99,7 +102,14 @@ mod tests {
         let shares = [(0, 0, 0), (1, 1, 1), (4, 1, 4), (5, 2, 5), (19, 5, 19)];
         for (part, count, window) in shares {
             let asked = constant.ask(Occasion::BurstEnd, &view(part));
-            assert_eq!(asked, Repairs { count, window });
+            assert_eq!(
+                asked,
+                Repairs {
+                    count,
+                    window,
+                    behind: 0
+                }
+            );
         }
     }
 
@@ -109,6 +119,7 @@ mod tests {
         let repairs = Repairs {
             count: 1,
             window: 20,
+            behind: 0,
         };
         assert_eq!(constant.ask(Occasion::SlotFree, &view(2)), repairs);
         assert_eq!(constant.ask(Occasion::BurstEnd, &view(1)), repairs);

@@ -151,8 +151,10 @@ pub struct Outlook {
 pub struct Repairs {
     /// How many; 0 sends none.
     pub count: u16,
-    /// The latest so many source symbols are covered.
+    /// So many source symbols are covered: the latest, but for those `behind`.
     pub window: u16,
+    /// How many of the latest source symbols are left out.
+    pub behind: u16,
 }
 
 impl Repairs {
@@ -160,6 +162,7 @@ impl Repairs {
     pub const NONE: Self = Self {
         count: 0,
         window: 0,
+        behind: 0,
     };
 }
 

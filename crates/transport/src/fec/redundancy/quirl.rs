@@ -72,6 +72,7 @@ impl Quirl {
             // Casts of floats saturate.
             count: wanted.min(most) as u16,
             window: view.span,
+            behind: 0,
         }
     }
 }
@@ -145,7 +146,14 @@ mod tests {
             assert_eq!(object.ask(Occasion::SlotFree, &view), Repairs::NONE);
             assert_eq!(object.ask(Occasion::Feedback, &view), Repairs::NONE);
             let repairs = object.ask(Occasion::BurstEnd, &view);
-            assert_eq!(repairs, Repairs { count, window: 40 });
+            assert_eq!(
+                repairs,
+                Repairs {
+                    count,
+                    window: 40,
+                    behind: 0
+                }
+            );
             assert_eq!(object.timer(), None);
         }
     }

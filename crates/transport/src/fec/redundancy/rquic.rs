@@ -237,6 +237,7 @@ impl RedundancyScheduler for Rquic {
         Repairs {
             count: self.options.redundancy,
             window: u16::try_from(window).unwrap_or(u16::MAX),
+            behind: 0,
         }
     }
 }
@@ -284,6 +285,7 @@ mod tests {
         let repairs = Repairs {
             count: 1,
             window: 10,
+            behind: 0,
         };
         assert_eq!(rquic.ask(Occasion::SlotFree, &view(0, 10, 10)), repairs);
         // An end that is no end of a generation.
@@ -292,6 +294,7 @@ mod tests {
         let repairs = Repairs {
             count: 1,
             window: 3,
+            behind: 0,
         };
         assert_eq!(tail.ask(Occasion::BurstEnd, &view(0, 13, 3)), repairs);
         assert_eq!(tail.ask(Occasion::BurstEnd, &view(0, 13, 0)).count, 0);
@@ -310,6 +313,7 @@ mod tests {
         let repairs = Repairs {
             count: 2,
             window: 8,
+            behind: 0,
         };
         assert_eq!(rquic.ask(Occasion::SlotFree, &view(0, 4, 4)), repairs);
         // A generation that may not be longer than 63: 31 symbols lie between them.

@@ -1,14 +1,16 @@
 //! `auto`: a repair symbol leaves when what it may save is worth more than what it costs.
 //!
 //! Owns: [`Auto`], what a repair symbol saves and costs.
-//! Does not own: the chances (`model.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), what is known of losses (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
+mod deadlines;
 mod model;
 
 use std::time::Duration;
 
-use model::{Chain, MOST};
+use deadlines::Deadlines;
+use model::Chain;
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -21,18 +23,8 @@ const SHARE: f64 = 0.3;
 /// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
 /// uses the link, and who pays for its bytes, is not ours to know.
 const PRICE: f64 = 0.03;
-/// Share of messages that may come late.
-const LATE: f64 = 1e-3;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
-/// Round-trip times from a packet to its retransmission where the time threshold tells.
-/// RFC 9002 s6.1.2.
-const RETRY: f64 = 9.0 / 8.0;
-/// What timers may take of the time that is left to a message.
-const MARGIN: Duration = Duration::from_millis(3);
-/// Packets that the pacer lets go before the repair symbol that counts.
-const AHEAD: f64 = 1.0;
-
 /// What `auto` takes into account; each can be left out, to see what it is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Terms {
@@ -58,17 +50,17 @@ struct Terms {
 /// In the middle of a transfer nothing is sent: retransmission goes on beside new data, and only a
 /// repair symbol would hold that up.
 ///
-/// *With a deadline* that retransmissions meet often enough, nothing is sent. Else repair symbols
-/// leave as late as the deadline allows, over all that is in flight by then: the later, the more is
-/// acknowledged, and the more packets share them. They are so many that less than one time in 1,000
-/// something stays lost, and no more than there are packets without any.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// *With a deadline* repair symbols leave at the last moment, for packets that are not known by then to
+/// have arrived. Where nothing can be known by then, because a round trip is longer, they cover all that
+/// left until then, so that messages share them, and are so many that less than one message in 1,000
+/// misses something for good. Else they are for the few packets that may have been lost.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Auto {
     terms: Terms,
-    /// When repair symbols for the earliest deadline are due.
-    due: Option<Instant>,
-    /// Deadline of the message seen last, and when it was seen first.
-    seen: Option<(Instant, Instant)>,
+    /// What left with messages that have a deadline.
+    deadlines: Deadlines,
+    /// Source symbols seen so far.
+    sources: u64,
     /// Whether a flight of the size that the window allows would be worth a repair symbol.
     worth: bool,
     /// When to ask that again.
@@ -94,8 +86,8 @@ impl Auto {
                 tail: on("tail")?,
                 retry: on("retry")?,
             },
-            due: None,
-            seen: None,
+            deadlines: Deadlines::default(),
+            sources: 0,
             worth: true,
             review: None,
             saving: Duration::ZERO,
@@ -172,60 +164,7 @@ impl Auto {
         Repairs {
             count: u16::try_from(repairs - sent).unwrap_or(u16::MAX),
             window: view.span,
-        }
-    }
-
-    // ---- Deadlines ----
-
-    /// When repair symbols for the earliest deadline have to leave; `None` if there is none, or
-    /// retransmission will do.
-    fn plan(&mut self, view: &RedundancyView) {
-        let Some(deadline) = view.deadline else {
-            self.due = None;
-            return;
-        };
-        if self.seen.is_none_or(|(seen, _)| seen != deadline) {
-            self.seen = Some((deadline, view.now));
-        }
-        let first = self.seen.map_or(view.now, |(_, first)| first);
-        let travel = view.one_way_delay + self.margin(view);
-        let slack = deadline.saturating_since(first).saturating_sub(travel);
-        let retry = (RETRY * view.smoothed_rtt.as_secs_f64()).max(1e-3);
-        // Retransmissions that would be in time, one after the other.
-        let retries = (slack.as_secs_f64() / retry).floor();
-        let rate = self.chain(view).rate();
-        if self.terms.retry && rate.powf(1.0 + retries) <= LATE {
-            self.due = None;
-            return;
-        }
-        let left = deadline.saturating_since(view.now).saturating_sub(travel);
-        self.due = Some(view.now + left);
-    }
-
-    /// What of the time that is left goes into pacing and timers, and into the way being longer than
-    /// it was.
-    fn margin(&self, view: &RedundancyView) -> Duration {
-        let paced = AHEAD * Self::slot(view);
-        let paced = Duration::try_from_secs_f64(paced).unwrap_or(Duration::MAX);
-        // Four deviations and the peer's delay, of which the way there has half.
-        let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
-        MARGIN
-            .saturating_add(paced.min(view.smoothed_rtt / 8))
-            .saturating_add(spread)
-    }
-
-    fn for_deadline(&self, view: &RedundancyView) -> Repairs {
-        // What left before the latest repair symbols has those; newer packets have none.
-        let packets = view.uncovered.min(view.in_flight);
-        let residual = self.chain(view).residual(packets, 0);
-        let enough = residual.iter().position(|late| *late <= LATE);
-        if enough == Some(0) {
-            return Repairs::NONE;
-        }
-        let repairs = (enough.unwrap_or(MOST) as u64).min(packets);
-        Repairs {
-            count: u16::try_from(repairs).unwrap_or(u16::MAX),
-            window: view.span,
+            behind: 0,
         }
     }
 }
@@ -236,21 +175,26 @@ impl RedundancyScheduler for Auto {
     }
 
     fn protects(&self, view: &RedundancyView) -> bool {
-        view.deadline.is_some() || self.worth && Quirl::is_of_last_flight(view)
+        match view.deadline {
+            // None of the messages whose fate is open has less time than the nearest.
+            Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry),
+            None => self.worth && Quirl::is_of_last_flight(view),
+        }
     }
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
-        self.plan(view);
         self.saving = Duration::ZERO;
-        match (occasion, self.due) {
-            (_, Some(due)) if due <= view.now => {
-                self.due = None;
-                return self.for_deadline(view);
-            }
-            // Later, with what has been acknowledged and has joined it until then.
-            (_, Some(_)) => {}
-            (Occasion::BurstEnd, None) if view.deadline.is_none() => return self.at_the_end(view),
-            (Occasion::Feedback, None) if self.review.is_none_or(|at| at <= view.now) => {
+        if self.sources < view.sources {
+            self.sources = view.sources;
+            self.deadlines.on_symbol(view, self.terms.retry);
+        }
+        let due = self.deadlines.ask(view, self.chain(view));
+        if due != Repairs::NONE {
+            return due;
+        }
+        match occasion {
+            Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
+            Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt);
                 let flight = view.congestion_window / view.datagram_bytes.max(1);
                 let (repairs, _) = self.best(view, flight.clamp(1, 256), 0, 0);
@@ -266,7 +210,7 @@ impl RedundancyScheduler for Auto {
     }
 
     fn timer(&self) -> Option<Instant> {
-        self.due
+        self.deadlines.timer()
     }
 }
 
@@ -276,7 +220,7 @@ impl RedundancyFactory for Auto {
     }
 
     fn build(&self) -> Box<dyn RedundancyScheduler> {
-        Box::new(*self)
+        Box::new(self.clone())
     }
 }
 
@@ -387,63 +331,6 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_are_kept_at_the_last_moment() {
-        let mut auto = auto("");
-        let message = |now, in_flight, deadline| RedundancyView {
-            now: at(now),
-            deadline: Some(at(deadline)),
-            uncovered: in_flight,
-            ..view(in_flight, 0.02)
-        };
-        // 110 ms for a message that takes 50: no retransmission is in time.
-        assert!(auto.protects(&message(0, 5, 110)));
-        assert_eq!(
-            auto.ask(Occasion::BurstEnd, &message(0, 5, 110)),
-            Repairs::NONE
-        );
-        let due = auto.timer().unwrap();
-        assert!(at(45) < due && due < at(55), "{due:?}");
-        // The next joins.
-        assert_eq!(
-            auto.ask(Occasion::BurstEnd, &message(33, 12, 110)),
-            Repairs::NONE
-        );
-        let repairs = auto.ask(Occasion::Timer, &message(55, 12, 110));
-        assert!(
-            (2..=5).contains(&repairs.count) && repairs.window == 12,
-            "{repairs:?}"
-        );
-        assert_eq!(auto.timer(), None);
-        let covered = RedundancyView {
-            uncovered: 0,
-            ..message(56, 12, 110)
-        };
-        assert_eq!(auto.ask(Occasion::Feedback, &covered), Repairs::NONE);
-        // Too late for waiting: at once.
-        let repairs = auto.ask(Occasion::BurstEnd, &message(100, 5, 151));
-        assert!(repairs.count > 0);
-    }
-
-    #[test]
-    fn retransmissions_that_are_in_time_suffice() {
-        let with = |deadline, rate| RedundancyView {
-            now: at(0),
-            deadline: Some(at(deadline)),
-            ..view(10, rate)
-        };
-        let due = |options, view: &RedundancyView| {
-            let mut auto = auto(options);
-            auto.ask(Occasion::BurstEnd, view);
-            auto.timer()
-        };
-        assert_eq!(due("", &with(175, 0.02)), None);
-        assert!(due("retry=off", &with(175, 0.02)).is_some());
-        // Of which too many would be lost as well.
-        assert!(due("", &with(175, 0.05)).is_some());
-        assert_eq!(due("", &with(290, 0.05)), None);
-    }
-
-    #[test]
     fn odd_views_are_harmless() {
         let mut auto = auto("");
         for rate in [0.0, 1.0, f64::NAN, f64::INFINITY, -1.0] {
@@ -451,7 +338,9 @@ mod tests {
                 let mut view = view(in_flight, rate);
                 for smoothed_rtt in [Duration::ZERO, Duration::MAX] {
                     view.smoothed_rtt = smoothed_rtt;
-                    view.deadline = Some(at(1_000));
+                    (view.deadline, view.sent_deadline) = (Some(at(1_000)), Some(at(1_000)));
+                    view.sources += 1;
+                    auto.ask(Occasion::SlotFree, &view);
                     auto.ask(Occasion::BurstEnd, &view);
                     view.deadline = None;
                     view.now = at(1_000);

@@ -17,7 +17,7 @@ const PRIOR_PACKETS: f64 = 50.0;
 const PRIOR_LOSSES: f64 = 0.5;
 /// Losses followed by a packet whose fate is known, and arrivals among these packets.
 const PRIOR_AFTER_LOSS: (f64, f64) = (2.0, 1.7);
-/// Packets that the estimate of all states counts for where one state is asked for.
+/// Packets that the estimate of all states counts for where that of congestion is asked for.
 const PRIOR_STATE: f64 = 100.0;
 
 /// Gilbert's model: a chain of packets, each lost or not.
@@ -37,11 +37,16 @@ impl Chain {
         let packets = sound(loss.packets);
         let lost = sound(loss.rate).min(1.0) * packets;
         let all = (lost + PRIOR_LOSSES) / (packets + PRIOR_PACKETS);
-        let rate = if forecast {
-            let (losses, packets) = (sound(loss.now.0), sound(loss.now.1));
-            (losses + all * PRIOR_STATE) / (packets + PRIOR_STATE)
-        } else {
-            all
+        let (losses, of) = (sound(loss.now.0), sound(loss.now.1));
+        let rate = match (forecast, loss.tense) {
+            (false, _) => all,
+            // Congestion costs at least what is lost anyway.
+            (true, true) => (losses + all * PRIOR_STATE) / (of + PRIOR_STATE),
+            // What congestion cost says nothing of a time without.
+            (true, false) => {
+                let assumed = all.min(PRIOR_LOSSES / PRIOR_PACKETS);
+                (losses + assumed * PRIOR_PACKETS) / (of + PRIOR_PACKETS)
+            }
         };
         let rate = rate.clamp(0.0, 0.5);
         let q = if bursts {
@@ -68,14 +73,7 @@ impl Chain {
     /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
     /// lost does nothing. Work: at most [`LONGEST`] + [`MOST`] times [`MOST`].
     pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
-        // By losses so far; what exceeds the table is beyond help.
-        let mut arrived = [0.0; MOST + 1];
-        let mut lost = [0.0; MOST + 1];
-        let known = usize::try_from(known).unwrap_or(usize::MAX);
-        let rate = self.rate();
-        if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
-            (*first, *then) = (1.0 - rate, rate);
-        }
+        let (mut arrived, mut lost) = self.start(known);
         for _ in 0..packets.min(LONGEST) {
             self.step(&mut arrived, &mut lost);
         }
@@ -96,22 +94,44 @@ impl Chain {
         rescued
     }
 
-    /// For 0 to [`MOST`] repair symbols: the chance that something remains lost.
-    pub(super) fn residual(self, packets: u64, known: u64) -> [f64; MOST + 1] {
-        let mut residual = self.rescued(packets, known);
-        let nothing = if packets == 0 && known == 0 {
-            1.0
-        } else if known == 0 {
-            let rate = self.rate();
-            let after = packets.saturating_sub(1) as f64;
-            (1.0 - rate) * (1.0 - self.p).powf(after)
-        } else {
-            0.0
-        };
-        for value in &mut residual {
-            *value = (1.0 - nothing - *value).max(0.0);
+    /// For 0 to [`MOST`] repair symbols behind `packets` packets with `messages` messages: the share of
+    /// messages that miss a packet for good. That many losses as repair symbols cannot rebuild lie
+    /// in as many messages, or in all of them.
+    pub(super) fn late(self, packets: u64, messages: u64) -> [f64; MOST + 1] {
+        let (mut arrived, mut lost) = self.start(0);
+        for _ in 0..packets.min(LONGEST) {
+            self.step(&mut arrived, &mut lost);
         }
-        residual
+        let messages = messages.max(1) as f64;
+        let mut late = [0.0; MOST + 1];
+        for (repairs, late) in late.iter_mut().enumerate() {
+            if repairs > 0 {
+                self.step(&mut arrived, &mut lost);
+            }
+            // What is beyond the table loses them all.
+            let mut rest = 1.0;
+            for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate() {
+                let chance = arrived + lost;
+                rest -= chance;
+                if losses > repairs {
+                    *late += chance * (losses as f64 / messages).min(1.0);
+                }
+            }
+            *late += f64::max(rest, 0.0);
+        }
+        late
+    }
+
+    /// Chances by losses so far, of a packet that arrived or was lost; what exceeds the table is beyond
+    /// help.
+    fn start(self, known: u64) -> ([f64; MOST + 1], [f64; MOST + 1]) {
+        let (mut arrived, mut lost) = ([0.0; MOST + 1], [0.0; MOST + 1]);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let rate = self.rate();
+        if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
+            (*first, *then) = (1.0 - rate, rate);
+        }
+        (arrived, lost)
     }
 
     /// One more packet.
@@ -152,12 +172,12 @@ mod tests {
             let at_most: f64 = (0..=repairs)
                 .map(|k| choose(n, k) * 0.1_f64.powi(k as i32) * 0.9_f64.powi((n - k) as i32))
                 .sum();
-            let nothing = 0.9_f64.powi(10);
             // What is lost of the repair symbols alone is nothing to rescue.
             let idle: f64 = 0.9_f64.powi(10);
             assert!((rescued[repairs as usize] - (at_most - idle)).abs() < 1e-12);
-            let residual = chain.residual(10, 0)[repairs as usize];
-            assert!((residual - (1.0 - nothing - (at_most - idle))).abs() < 1e-12);
+            // One message: late if anything stays lost.
+            let late = chain.late(10, 1)[repairs as usize];
+            assert!((late - (1.0 - at_most)).abs() < 1e-12);
         }
         assert_eq!(rescued[0], 0.0);
     }
@@ -201,12 +221,25 @@ mod tests {
     fn hopeless_and_empty_cases() {
         let chain = Chain { p: 0.1, q: 0.9 };
         assert_eq!(chain.rescued(0, 0), [0.0; MOST + 1]);
-        assert_eq!(chain.residual(0, 0), [0.0; MOST + 1]);
+        let of_none = chain.late(0, 0);
+        assert!(of_none[0] <= chain.rate() && of_none[1] < 0.02);
         assert_eq!(chain.rescued(5, 1_000), [0.0; MOST + 1]);
-        assert_eq!(chain.residual(5, 1_000), [1.0; MOST + 1]);
         let perfect = Chain { p: 0.0, q: 1.0 };
-        assert_eq!(perfect.residual(200, 0), [0.0; MOST + 1]);
+        assert_eq!(perfect.late(200, 5), [0.0; MOST + 1]);
         assert_eq!(perfect.rescued(200, 0), [0.0; MOST + 1]);
+    }
+
+    #[test]
+    fn messages_share_a_loss_that_hits_one_of_them() {
+        let chain = Chain { p: 0.02, q: 0.98 };
+        let one = chain.late(10, 1);
+        let ten = chain.late(10, 10);
+        assert!((0.18..0.19).contains(&one[0]), "{one:?}");
+        assert!((ten[0] - 0.02).abs() < 1e-9, "{ten:?}");
+        for late in [one, ten] {
+            assert!(late[..12].is_sorted_by(|a, b| a >= b), "{late:?}");
+        }
+        assert_eq!(ten.iter().position(|late| *late < 1e-3), Some(2));
     }
 
     #[test]

@@ -97,7 +97,8 @@ mod tests {
             repairs,
             Repairs {
                 count: 3,
-                window: 100
+                window: 100,
+                behind: 0,
             }
         );
         // The run is over; what is new has its own.

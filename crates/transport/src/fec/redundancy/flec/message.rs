@@ -299,7 +299,8 @@ mod tests {
             repairs,
             Repairs {
                 count: 1,
-                window: 12
+                window: 12,
+                behind: 0,
             }
         );
         assert_eq!(scheduler.timer(), None);

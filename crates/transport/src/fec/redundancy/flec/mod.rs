@@ -196,6 +196,7 @@ impl<U: UseCase> RedundancyScheduler for Flec<U> {
         Repairs {
             count: slot.decided,
             window: view.span,
+            behind: 0,
         }
     }
 
@@ -330,7 +331,15 @@ pub(super) mod tests {
                     ..view(100, 50, loss)
                 };
                 let repairs = flec.ask(Occasion::Feedback, &view);
-                assert_eq!(repairs, Repairs { count, window: 50 }, "{loss} {missing}");
+                assert_eq!(
+                    repairs,
+                    Repairs {
+                        count,
+                        window: 50,
+                        behind: 0
+                    },
+                    "{loss} {missing}"
+                );
             }
         }
     }

@@ -1,0 +1,351 @@
+//! Messages with deadlines: when the last moment is, and what is uncertain then.
+//!
+//! Owns: [`Deadlines`], which remembers what left for which deadline, and how many repair symbols
+//! that calls for at the last moment.
+//! Does not own: the chances (`model.rs`), what is weighed without deadlines (`mod.rs`).
+
+use std::{collections::VecDeque, ops::Range, time::Duration};
+
+use super::model::{Chain, MOST};
+use crate::{
+    fec::redundancy::{RedundancyView, Repairs},
+    time::{Instant, earliest},
+};
+
+/// Share of messages that may come late.
+const LATE: f64 = 1e-3;
+/// Round-trip times from a packet to its retransmission where the time threshold tells.
+/// RFC 9002 s6.1.2.
+const RETRY: f64 = 9.0 / 8.0;
+/// What timers may take of the time that is left to a message.
+const MARGIN: Duration = Duration::from_millis(3);
+/// Packets for which there is time for so many retransmissions need no repair symbol.
+const ENOUGH: u32 = 3;
+/// Packets of a message, about, any of which makes it late.
+const OF_MESSAGE: f64 = 4.0;
+/// Repair symbols for a piece that may have been lost, at most.
+const COPIES: u16 = 3;
+/// Pieces that are remembered; older ones are left to retransmission.
+const PIECES: usize = 64;
+
+/// Source symbols in a row for one deadline.
+#[derive(Clone, Debug, PartialEq)]
+struct Piece {
+    ids: Range<u64>,
+    deadline: Instant,
+    /// When a repair symbol has to leave.
+    last: Instant,
+    /// How often they were lost before, as far as time tells.
+    before: u32,
+    /// Nothing will be known of their fate until then.
+    blind: bool,
+}
+
+/// What repair symbols are due for.
+#[derive(Debug)]
+struct Due {
+    ids: Range<u64>,
+    before: u32,
+    blind: bool,
+    messages: u64,
+}
+
+/// What left for deadlines, and is not known to have arrived.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Deadlines {
+    pieces: VecDeque<Piece>,
+    /// The latest deadline seen.
+    newest: Option<Instant>,
+    /// How long its message could have waited when it began to leave.
+    usual: Duration,
+}
+
+impl Deadlines {
+    /// Whether a packet that leaves now is protected: where there is time for several
+    /// retransmissions it is not. `retry`: whether these count.
+    pub(super) fn protects(view: &RedundancyView, nearest: Instant, retry: bool) -> bool {
+        let slack = slack(view, nearest);
+        slack.is_none_or(|slack| !retry || retries(view, slack) < ENOUGH)
+    }
+
+    /// Takes in the source symbol that has just left.
+    pub(super) fn on_symbol(&mut self, view: &RedundancyView, retry: bool) {
+        let Some((deadline, slack)) = view
+            .sent_deadline
+            .and_then(|deadline| Some((deadline, slack(view, deadline)?)))
+        else {
+            return;
+        };
+        if self.newest.is_none_or(|newest| deadline > newest) {
+            self.newest = Some(deadline);
+            // A message begins: what it has now is what there is at first.
+            self.usual = slack;
+        }
+        let before = retries(view, self.usual).saturating_sub(retries(view, slack));
+        let before = if retry { before } else { 0 };
+        let id = view.sources.saturating_sub(1);
+        if let Some(newest) = self.pieces.back_mut()
+            && newest.deadline == deadline
+            && newest.ids.end == id
+            && newest.before == before
+        {
+            newest.ids.end = id + 1;
+            return;
+        }
+        if self.pieces.len() >= PIECES {
+            self.pieces.pop_front();
+        }
+        // Acknowledgements are delayed and may bear on the next packet only.
+        let told = view.smoothed_rtt.mul_f64(RETRY).max(view.probe_timeout);
+        self.pieces.push_back(Piece {
+            ids: id..id + 1,
+            deadline,
+            last: view.now + slack,
+            before,
+            blind: before == 0 && (!retry || slack < told),
+        });
+    }
+
+    /// When repair symbols are due.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        let lasts = self.pieces.iter().map(|piece| Some(piece.last));
+        lasts.fold(None, earliest)
+    }
+
+    /// The repair symbols that are due now.
+    pub(super) fn ask(&mut self, view: &RedundancyView, chain: Chain) -> Repairs {
+        let open = view.sources.saturating_sub(view.span.into());
+        while self
+            .pieces
+            .front()
+            .is_some_and(|piece| piece.ids.end <= open)
+        {
+            self.pieces.pop_front();
+        }
+        while let Some(due) = self.take(view.now) {
+            let repairs = repairs(view, &due, open, chain);
+            if repairs.count > 0 {
+                return repairs;
+            }
+        }
+        Repairs::NONE
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Due> {
+        let index = self.pieces.iter().position(|piece| piece.last <= now)?;
+        let piece = self.pieces.remove(index)?;
+        let mut due = Due {
+            ids: piece.ids,
+            before: piece.before,
+            blind: piece.blind,
+            messages: 1,
+        };
+        if due.blind {
+            // Those behind it share its repair symbols: theirs would have to leave blindly too.
+            let mut deadline = piece.deadline;
+            self.pieces.retain(|piece| {
+                let shares = piece.blind && piece.ids.start >= due.ids.end;
+                if shares {
+                    due.messages += u64::from(piece.deadline != deadline);
+                    (due.ids.end, deadline) = (piece.ids.end, piece.deadline);
+                }
+                !shares
+            });
+        }
+        Some(due)
+    }
+}
+
+/// How long a packet for `deadline` can wait; `None` if it cannot be in time.
+fn slack(view: &RedundancyView, deadline: Instant) -> Option<Duration> {
+    let left = deadline.saturating_since(view.now);
+    left.checked_sub(view.one_way_delay + margin(view))
+}
+
+/// Retransmissions, one after the other, that would be in time.
+fn retries(view: &RedundancyView, slack: Duration) -> u32 {
+    let retry = (RETRY * view.smoothed_rtt.as_secs_f64()).max(1e-3);
+    (slack.as_secs_f64() / retry) as u32
+}
+
+/// What of the time that is left goes into timers, into the pacer, and into the way being longer than it
+/// was.
+fn margin(view: &RedundancyView) -> Duration {
+    let window = view.congestion_window.max(view.datagram_bytes).max(1);
+    let slot = view
+        .smoothed_rtt
+        .mul_f64(view.datagram_bytes as f64 / window as f64);
+    // Four deviations and the peer's delay, of which the way there has half.
+    let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
+    MARGIN
+        .saturating_add(slot.min(view.smoothed_rtt / 8))
+        .saturating_add(spread)
+}
+
+fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs {
+    let first = due.ids.start.max(open);
+    if first >= due.ids.end {
+        return Repairs::NONE;
+    }
+    let counted = |packets: u64| u16::try_from(packets).unwrap_or(u16::MAX);
+    if due.blind {
+        // The window ends with the newest packet, so it covers what left since besides.
+        let packets = view.sources.saturating_sub(first);
+        let late = chain.late(packets, due.messages);
+        let enough = late.iter().position(|late| *late <= LATE);
+        return Repairs {
+            count: counted((enough.unwrap_or(MOST) as u64).min(packets)),
+            window: counted(packets),
+            behind: 0,
+        };
+    }
+    // Most of such packets are acknowledged by now; these may be lost, as often as not.
+    let packets = due.ids.end - first;
+    let packets_late = (packets as f64).max(OF_MESSAGE);
+    let mut late = chain.rate().powf(f64::from(due.before) + 2.0) * packets_late;
+    let mut count = 1;
+    while late > LATE && count < COPIES {
+        late *= chain.rate();
+        count += 1;
+    }
+    Repairs {
+        count,
+        window: counted(packets),
+        behind: counted(view.sources.saturating_sub(due.ids.end)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fec::redundancy::{auto::Auto, options::Options},
+        fec::{LossEstimate, Occasion, RedundancyScheduler},
+    };
+
+    fn auto(options: &str) -> Auto {
+        Auto::parse(&Options::parse(options).unwrap()).unwrap()
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    /// 20 Mb/s, 100 ms. At `now`, a packet of the message due at `deadline` has just left, the
+    /// `sources`th, and the `open` latest are not known to have arrived.
+    fn packet(now: u64, sources: u64, open: u16, deadline: u64, rate: f64) -> RedundancyView {
+        RedundancyView {
+            now: at(now),
+            sources,
+            in_flight: open.into(),
+            span: open,
+            window_bytes: 300_000,
+            congestion_window: 250_000,
+            datagram_bytes: 1_250,
+            smoothed_rtt: Duration::from_millis(100),
+            probe_timeout: Duration::from_millis(130),
+            one_way_delay: Duration::from_millis(50),
+            loss: LossEstimate {
+                packets: 10_000.0,
+                rate,
+                now: (10_000.0 * rate, 10_000.0),
+                arrival_after_loss: 1.0 - rate,
+                after_loss: 10_000.0 * rate,
+                ..LossEstimate::default()
+            },
+            deadline: Some(at(deadline)),
+            sent_deadline: Some(at(deadline)),
+            ..RedundancyView::default()
+        }
+    }
+
+    #[test]
+    fn messages_share_what_leaves_at_the_last_moment() {
+        let mut auto = auto("");
+        // 110 ms for messages that take 50: nothing is known before. Every 10 ms one of two packets.
+        for sources in 1..=10_u16 {
+            let sent = 10 * u64::from((sources - 1) / 2);
+            let view = packet(sent, sources.into(), sources, 110 + sent, 0.02);
+            assert!(auto.protects(&view));
+            for occasion in [Occasion::SlotFree, Occasion::BurstEnd] {
+                assert_eq!(auto.ask(occasion, &view), Repairs::NONE, "{sources}");
+            }
+        }
+        // By the first.
+        let due = auto.timer().unwrap();
+        assert!(at(45) < due && due < at(58), "{due:?}");
+        let repairs = auto.ask(Occasion::Timer, &packet(58, 10, 10, 150, 0.02));
+        assert_eq!((repairs.count, repairs.window, repairs.behind), (2, 10, 0));
+        assert_eq!(auto.timer(), None, "the others have them too");
+        // What follows has not.
+        auto.ask(Occasion::SlotFree, &packet(60, 11, 11, 170, 0.02));
+        let due = auto.timer().unwrap();
+        assert!(at(105) < due && due < at(118), "{due:?}");
+        let repairs = auto.ask(Occasion::Timer, &packet(118, 11, 11, 170, 0.02));
+        assert_eq!((repairs.count, repairs.window), (1, 1));
+        // Too late for anything.
+        auto.ask(Occasion::SlotFree, &packet(300, 13, 2, 340, 0.02));
+        assert_eq!(auto.timer(), None);
+    }
+
+    #[test]
+    fn what_has_arrived_needs_none() {
+        let mut auto = auto("");
+        auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 300, 0.02));
+        assert!(auto.timer().is_some());
+        auto.ask(Occasion::Feedback, &packet(101, 1, 0, 300, 0.02));
+        assert_eq!(auto.timer(), None);
+    }
+
+    #[test]
+    fn what_may_be_lost_is_repaired_alone() {
+        let mut auto = auto("");
+        // Time for one retransmission, of which nothing has come when the last moment has.
+        auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 250, 0.02));
+        auto.ask(Occasion::SlotFree, &packet(33, 2, 2, 283, 0.02));
+        let due = auto.timer().unwrap();
+        assert!(at(180) < due && due < at(200), "{due:?}");
+        auto.ask(Occasion::SlotFree, &packet(166, 3, 3, 416, 0.02));
+        let repairs = auto.ask(Occasion::Timer, &packet(200, 3, 3, 416, 0.02));
+        assert_eq!((repairs.window, repairs.behind), (1, 2));
+        assert!((1..=2).contains(&repairs.count));
+    }
+
+    #[test]
+    fn a_packet_lost_before_is_not_left_to_chance() {
+        let mut auto = auto("");
+        auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 250, 0.08));
+        // It goes out again at 133.
+        let again = packet(133, 2, 1, 250, 0.08);
+        assert!(auto.protects(&again));
+        assert_eq!(auto.ask(Occasion::SlotFree, &again), Repairs::NONE);
+        let due = auto.timer().unwrap();
+        assert!(at(180) < due && due < at(200), "{due:?}");
+        let repairs = auto.ask(Occasion::Timer, &packet(200, 2, 1, 250, 0.08));
+        assert_eq!((repairs.count, repairs.window, repairs.behind), (2, 1, 0));
+    }
+
+    #[test]
+    fn where_several_retransmissions_are_in_time_nothing_is_protected() {
+        let ample = packet(0, 1, 1, 900, 0.02);
+        assert!(!auto("").protects(&ample));
+        assert!(auto("retry=off").protects(&ample));
+        assert!(auto("").protects(&packet(0, 1, 1, 300, 0.02)));
+        // Without counting on them they leave blindly.
+        let mut blind = auto("retry=off");
+        blind.ask(Occasion::SlotFree, &ample);
+        blind.ask(Occasion::SlotFree, &packet(10, 2, 2, 910, 0.02));
+        let repairs = blind.ask(Occasion::Timer, &packet(850, 2, 2, 910, 0.02));
+        assert_eq!((repairs.count, repairs.window), (2, 2));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut deadlines = Deadlines::default();
+        for id in 1..10_000 {
+            let view = packet(id, id, u16::MAX, 250 + id, 0.02);
+            deadlines.on_symbol(&view, true);
+            assert!(deadlines.pieces.len() <= PIECES);
+        }
+    }
+}
