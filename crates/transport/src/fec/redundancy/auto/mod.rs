@@ -25,6 +25,14 @@ const SHARE: f64 = 0.3;
 const PRICE: f64 = 0.03;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
+/// Parts of the flow control window that get repair symbols of their own, at most; the losses expected in
+/// such a part, and the packets that it has.
+const HELD_ROUNDS: u32 = 2;
+const PARTS: u64 = 8;
+const PART_LOSSES: f64 = 0.25;
+const LEAST_PART: u64 = 8;
+const MOST_PART: u64 = 64;
+
 /// What `auto` takes into account; each can be left out, to see what it is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Terms {
@@ -61,6 +69,8 @@ pub struct Auto {
     deadlines: Deadlines,
     /// Source symbols seen so far.
     sources: u64,
+    /// When flow control held data back last.
+    held_back: Option<Instant>,
     /// Whether a flight of the size that the window allows would be worth a repair symbol.
     worth: bool,
     /// When to ask that again.
@@ -88,6 +98,7 @@ impl Auto {
             },
             deadlines: Deadlines::default(),
             sources: 0,
+            held_back: None,
             worth: true,
             review: None,
             saving: Duration::ZERO,
@@ -154,6 +165,34 @@ impl Auto {
         (best.0, ((best.1 - start) * delay).max(0.0))
     }
 
+    /// Whether what flow control lets be under way leaves a third of the congestion window unused: then
+    /// a loss holds up everything, a round trip later, and repair symbols take the place of nothing,
+    /// even if one is lost and the window becomes smaller for it.
+    fn is_held_back(&self, view: &RedundancyView) -> bool {
+        let since = self.held_back.map(|at| view.now.saturating_since(at));
+        let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
+        let flow = view.flow_window.filter(|_| lately);
+        flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
+    }
+
+    /// Where flow control is what limits, it is too late for repair symbols once it does: those for a
+    /// part of its window leave behind that.
+    fn on_the_way(&mut self, view: &RedundancyView) -> Repairs {
+        let window = view.flow_window.unwrap_or(0) / view.datagram_bytes.max(1);
+        let losses = self.chain(view).rate().max(1e-6);
+        let part = (window / PARTS).max((PART_LOSSES / losses) as u64);
+        if view.uncovered < part.min(window / 2).clamp(LEAST_PART, MOST_PART) {
+            return Repairs::NONE;
+        }
+        let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
+        self.saving = Duration::try_from_secs_f64(saving).unwrap_or_default();
+        Repairs {
+            count: u16::try_from(repairs).unwrap_or(u16::MAX),
+            window: view.span,
+            behind: 0,
+        }
+    }
+
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
         let (repairs, saving) = self.best(view, view.in_flight, view.missing, sent);
@@ -192,8 +231,14 @@ impl RedundancyScheduler for Auto {
         if due != Repairs::NONE {
             return due;
         }
+        if view.held_back {
+            self.held_back = Some(view.now);
+        }
         match occasion {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
+            Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
+                return self.on_the_way(view);
+            }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt);
                 let flight = view.congestion_window / view.datagram_bytes.max(1);
