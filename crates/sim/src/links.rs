@@ -64,6 +64,7 @@ pub fn by_name(name: &str) -> Option<LinkConfig> {
             loss: LossModel::Gilbert {
                 probability: 0.004,
                 mean_burst: 3.0,
+                max_burst: None,
             },
             ..wire(100_000, 25_000)
         }),

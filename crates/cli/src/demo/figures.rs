@@ -162,6 +162,7 @@ pub(super) fn describe(direction: &DirectionConfig, round_trip: Duration) -> Str
         LossModel::Gilbert {
             probability,
             mean_burst,
+            ..
         } => {
             let share = probability * 100.0;
             let _ = write!(

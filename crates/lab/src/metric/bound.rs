@@ -189,6 +189,7 @@ mod tests {
         let runs = LossModel::Gilbert {
             probability: 0.02,
             mean_burst: 3.0,
+            max_burst: None,
         };
         let alone = bound(&items, 200, &LossModel::uniform(0.02)).unwrap();
         assert!(bound(&items, 200, &runs).unwrap() > 2.0 * alone);

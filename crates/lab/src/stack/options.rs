@@ -40,6 +40,9 @@ pub struct StackOptions {
     /// `tetrys`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_code: Option<String>,
+    /// Whether unreliable datagrams are protected as well; default false, `tautline` with `fec` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec_datagrams: Option<bool>,
     /// Departures from RFC 9265 that no real network should see, to reproduce what others measured
     /// with them: `mask`, `repair-outside-cwnd`, `hold=MILLISECONDS`, with commas between;
     /// `tautline` with `fec` alone.
@@ -99,6 +102,7 @@ impl Default for StackOptions {
             streams: None,
             fec: None,
             fec_code: None,
+            fec_datagrams: None,
             fec_mode: None,
             initial_window: None,
             receive_window: None,

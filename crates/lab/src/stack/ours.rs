@@ -168,6 +168,9 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
         let code = fec::code_by_name(name);
         config.fec.schemes = vec![code.map_err(|error| wrong("fec_code", error.to_string()))?];
     }
+    if let Some(protect) = options.fec_datagrams {
+        config.fec.protect_datagrams = protect;
+    }
     if let Some(modes) = &options.fec_mode {
         if !config.fec.decode {
             let problem =

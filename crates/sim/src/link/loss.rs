@@ -32,6 +32,9 @@ pub enum LossModel {
         probability: f64,
         /// Mean length of a run of picked packets, at least 1.
         mean_burst: f64,
+        /// Never more than this many in a row; the next one passes, and ends the run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_burst: Option<u32>,
     },
     /// Gilbert and Elliott's four parameters. The chain starts in its stationary distribution; a
     /// packet is judged in the current state, then the state may change.
@@ -96,18 +99,15 @@ impl LossModel {
                 probability: p,
                 max_burst,
             } => {
-                if max_burst == Some(0) {
-                    return Err(ConfigError::new(
-                        "max_burst",
-                        "0 would pick none; use `none`",
-                    ));
-                }
+                some_burst(max_burst)?;
                 probability("probability", p)
             }
             Self::Gilbert {
                 probability: p,
                 mean_burst,
+                max_burst,
             } => {
+                some_burst(max_burst)?;
                 probability("probability", p)?;
                 if !(1.0..=1e9).contains(&mean_burst) {
                     let problem = format!("{mean_burst} is not between 1 and 1e9 packets");
@@ -138,6 +138,14 @@ impl LossModel {
     }
 }
 
+fn some_burst(max_burst: Option<u32>) -> Result<(), ConfigError> {
+    if max_burst == Some(0) {
+        let problem = "0 would pick none; use `none`";
+        return Err(ConfigError::new("max_burst", problem));
+    }
+    Ok(())
+}
+
 fn stationary_bad(p: f64, r: f64) -> f64 {
     if p + r > 0.0 { p / (p + r) } else { 0.0 }
 }
@@ -164,6 +172,8 @@ enum Kind {
         good: f64,
         bad: f64,
         in_bad: Option<bool>,
+        max_burst: u32,
+        run: u32,
     },
     Recorded(Recording),
 }
@@ -201,12 +211,21 @@ impl LossProcess {
                 good,
                 bad,
                 in_bad,
+                max_burst,
+                run,
             } => {
                 let is_bad = in_bad
                     .unwrap_or_else(|| draws.chance(self.state, u64::MAX, stationary_bad(*p, *r)));
                 let turns = draws.chance(self.state, index, if is_bad { *r } else { *p });
                 *in_bad = Some(is_bad != turns);
-                draws.chance(self.pick, index, if is_bad { *bad } else { *good })
+                let picked = draws.chance(self.pick, index, if is_bad { *bad } else { *good });
+                if picked && *run == *max_burst {
+                    *in_bad = Some(false);
+                    *run = 0;
+                    return false;
+                }
+                *run = if picked { run.saturating_add(1) } else { 0 };
+                picked
             }
         }
     }
@@ -227,6 +246,7 @@ impl Kind {
             LossModel::Gilbert {
                 probability,
                 mean_burst,
+                max_burst,
             } => {
                 let r = 1.0 / mean_burst.max(1.0);
                 // The share of time in the bad state is p / (p + r).
@@ -242,6 +262,8 @@ impl Kind {
                     good: 0.0,
                     bad: 1.0,
                     in_bad: None,
+                    max_burst: max_burst.unwrap_or(u32::MAX),
+                    run: 0,
                 }
             }
             LossModel::GilbertElliott {
@@ -255,6 +277,8 @@ impl Kind {
                 good: loss_good,
                 bad: loss_bad,
                 in_bad: None,
+                max_burst: u32::MAX,
+                run: 0,
             },
             LossModel::Recorded {
                 ref pattern,
@@ -321,12 +345,30 @@ mod tests {
     }
 
     #[test]
+    fn runs_are_cut() {
+        let picks = run(
+            LossModel::Gilbert {
+                probability: 0.02,
+                mean_burst: 3.0,
+                max_burst: Some(5),
+            },
+            1_000_000,
+        );
+        let runs = bursts(&picks);
+        assert_eq!(runs.iter().max(), Some(&5));
+        // A geometric length of mean 3, cut at 5.
+        assert!((2.55..2.66).contains(&mean(&runs)), "{}", mean(&runs));
+        assert!((0.016..0.019).contains(&rate(&picks)), "{}", rate(&picks));
+    }
+
+    #[test]
     fn gilbert_matches_rate_and_mean_burst() {
         for (p, burst) in [(0.004, 3.0), (0.02, 10.0), (0.2, 1.5), (0.4, 5.0)] {
             let picks = run(
                 LossModel::Gilbert {
                     probability: p,
                     mean_burst: burst,
+                    max_burst: None,
                 },
                 4_000_000,
             );
@@ -367,6 +409,7 @@ mod tests {
                 LossModel::Gilbert {
                     probability: 0.9,
                     mean_burst: 2.0,
+                    max_burst: None,
                 },
                 "probability: 0.9 needs bursts of 9.00 at least, not 2",
             ),
@@ -374,6 +417,7 @@ mod tests {
                 LossModel::Gilbert {
                     probability: 0.1,
                     mean_burst: 0.5,
+                    max_burst: None,
                 },
                 "mean_burst: 0.5 is not between 1 and 1e9 packets",
             ),

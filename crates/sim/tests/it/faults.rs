@@ -28,6 +28,7 @@ fn lossy() -> DirectionConfig {
         loss: LossModel::Gilbert {
             probability: 0.05,
             mean_burst: 3.0,
+            max_burst: None,
         },
         ..DirectionConfig::default()
     }

@@ -55,7 +55,8 @@ fn loss() -> impl Strategy<Value = LossModel> {
         }),
         (0.0..0.5, 1.0..9.0).prop_map(|(probability, mean_burst)| LossModel::Gilbert {
             probability,
-            mean_burst
+            mean_burst,
+            max_burst: None
         }),
         (0.0..=1.0, 0.0..=1.0, 0.0..=1.0, 0.0..=1.0).prop_map(|(p, r, good, bad)| {
             LossModel::GilbertElliott {

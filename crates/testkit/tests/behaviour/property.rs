@@ -118,6 +118,7 @@ fn direction(rng: &mut Rng, protected: bool) -> DirectionConfig {
         _ => LossModel::Gilbert {
             probability: rng.unit_f64() * 0.1,
             mean_burst: 3.0,
+            max_burst: None,
         },
     };
     if rng.below(4) == 0 && protected {

@@ -357,6 +357,39 @@ mod tests {
     }
 
     #[test]
+    fn a_window_below_the_path_gets_some_on_the_way() {
+        let mut auto = auto("");
+        // 60 packets at a time, of a congestion window of 200.
+        let at_work = |now, uncovered| RedundancyView {
+            now: at(now),
+            uncovered,
+            flow_window: Some(75_000),
+            ..view(50, 0.02)
+        };
+        let ask = |auto: &mut Auto, view: &RedundancyView| auto.ask(Occasion::SlotFree, view);
+        assert_eq!(
+            ask(&mut auto, &at_work(1_000, 40)),
+            Repairs::NONE,
+            "not held back yet"
+        );
+        let held = RedundancyView {
+            held_back: true,
+            ..at_work(1_000, 40)
+        };
+        assert!(auto.ask(Occasion::BurstEnd, &held).count > 0);
+        assert_eq!(ask(&mut auto, &at_work(1_100, 11)), Repairs::NONE);
+        let repairs = ask(&mut auto, &at_work(1_100, 12));
+        assert!(repairs.count > 0 && repairs.window == 50, "{repairs:?}");
+        // Not where the congestion window is what limits, nor for ever.
+        let full = RedundancyView {
+            congestion_window: 100_000,
+            ..at_work(1_100, 40)
+        };
+        assert_eq!(ask(&mut auto, &full), Repairs::NONE);
+        assert_eq!(ask(&mut auto, &at_work(1_300, 40)), Repairs::NONE);
+    }
+
+    #[test]
     fn off_where_nothing_is_lost() {
         let mut auto = auto("");
         let clean = view(30, 0.0);
