@@ -341,6 +341,35 @@ fn the_receiver_refuses_what_is_too_long() {
     assert_nothing_left(&net);
 }
 
+/// A controller that sees an application with pauses paces by what it sees. What has a deadline
+/// leaves as fast as that needs, within the window.
+#[test]
+fn large_messages_in_a_thin_stream_are_not_held_up_by_the_pacer() {
+    for name in ["bbr3-taut", "cubic"] {
+        let config = |config: &mut TransportConfig| {
+            config.congestion = congestion::registry::by_name(name).unwrap();
+        };
+        let mut net = pair(Setup::new(21, wire(20, 200)).both(config).quiet());
+        let mut large = Vec::new();
+        for frame in 0..1_500 {
+            let is_large = frame % 60 == 0;
+            let bytes = if is_large { 60_000 } else { 1_000 };
+            // Of which 200 ms are the way, 24 the link's, and some 20 those of acknowledgements.
+            let id = send(&mut net, bytes, Some(290 * MS));
+            if is_large && frame >= 600 {
+                large.push(id);
+            }
+            net.run_for(33 * MS);
+        }
+        net.run_for(SECOND);
+        let fates = fates(&net);
+        let on_time = large
+            .iter()
+            .filter(|id| fates[id].fate == MessageFate::OnTime);
+        assert_eq!(on_time.count(), large.len(), "{name}");
+    }
+}
+
 #[test]
 fn recovered_messages_are_told() {
     let protect = |config: &mut TransportConfig| {
