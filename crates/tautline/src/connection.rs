@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
     fec::FecStats,
-    stream::{StreamStats, sched::Priority},
+    stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
 };
@@ -159,6 +159,13 @@ impl Connection {
     pub fn set_stream_priority(&self, id: StreamId, priority: Priority) {
         self.conn
             .with(|state| state.quic.set_priority(id, priority));
+    }
+
+    /// [`SendStream::set_protection`] by number, for layers above that hand the stream away.
+    /// Without effect on streams that are not open.
+    pub fn set_stream_protection(&self, id: StreamId, protection: Protection) {
+        self.conn
+            .with(|state| state.quic.set_protection(id, protection));
     }
 
     fn set_max_streams(&self, dir: Dir, count: u64) {

@@ -77,7 +77,7 @@ pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
     message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
-    stream::{StreamStats, sched::Priority},
+    stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},
     wire::Version,
 };

@@ -14,7 +14,7 @@ use tautline_transport::{
         self as core, Expiry, Message, MessageFate, MessageId, MessageStats,
         SendMessageError as TransportError,
     },
-    stream::sched::Priority,
+    stream::{Protection, sched::Priority},
     units::StreamId,
 };
 
@@ -30,6 +30,7 @@ use crate::{
 pub struct MessageOptions {
     deadline: Option<Deadline>,
     priority: Priority,
+    protection: Protection,
     depends_on: Vec<MessageId>,
     expiry: Expiry,
 }
@@ -62,6 +63,14 @@ impl MessageOptions {
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Whether erasure correction protects it, where that was negotiated: by default the redundancy
+    /// scheduler says.
+    #[must_use]
+    pub fn protection(mut self, protection: Protection) -> Self {
+        self.protection = protection;
         self
     }
 
@@ -229,6 +238,7 @@ impl Connection {
                 Deadline::By(at) => shard.clock.at(at),
             }),
             priority: options.priority,
+            protection: options.protection,
             depends_on: options.depends_on.clone(),
             expiry: options.expiry,
         }

@@ -10,7 +10,8 @@ use std::{
 use bytes::Bytes;
 use tautline_transport::{
     stream::{
-        ResetError as TransportResetError, WriteError as TransportWriteError, sched::Priority,
+        Protection, ResetError as TransportResetError, WriteError as TransportWriteError,
+        sched::Priority,
     },
     units::StreamId,
 };
@@ -215,6 +216,14 @@ impl SendStream {
     pub fn set_priority(&self, priority: Priority) {
         self.conn
             .with(|state| state.quic.set_priority(self.id, priority));
+    }
+
+    /// Sets whether erasure correction protects what is sent of the stream from now on, sent again
+    /// included, where it was negotiated
+    /// ([`TransportConfig::fec`](crate::TransportConfig)). By default the redundancy scheduler says.
+    pub fn set_protection(&self, protection: Protection) {
+        self.conn
+            .with(|state| state.quic.set_protection(self.id, protection));
     }
 
     /// Waits until the peer needs no more from this stream: `Ok(None)` when it acknowledged

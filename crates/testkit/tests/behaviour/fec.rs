@@ -19,7 +19,7 @@ use crate::{
     raw::{self, Arena, Peer},
 };
 
-const SOURCE_SYMBOL: std::ops::RangeInclusive<u64> = 0x2fe4..=0x2fe7;
+pub const SOURCE_SYMBOL: std::ops::RangeInclusive<u64> = 0x2fe4..=0x2fe7;
 const SYMBOL_ACK: u64 = 0x2fe9;
 
 fn with_fec(config: &mut TransportConfig) {

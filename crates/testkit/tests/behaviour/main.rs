@@ -7,6 +7,7 @@ mod abuse;
 mod datagrams;
 mod determinism;
 mod fec;
+mod fec_choice;
 mod fec_redundancy;
 mod handshake;
 mod heap;

@@ -576,6 +576,7 @@ proptest! {
                     priority: sched::Priority { urgency: planned.urgency, incremental: false },
                     depends_on: behind.map(MessageId).collect(),
                     expiry: if planned.early { Expiry::WhenHopeless } else { Expiry::AtDeadline },
+                    ..MessageOptions::default()
                 };
                 let useless = known.iter().any(|report| {
                     options.depends_on.contains(&report.id) && !report.fate.is_delivered()

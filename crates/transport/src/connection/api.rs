@@ -11,8 +11,8 @@ use crate::{
     observe,
     path::PathStats,
     stream::{
-        ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats, UnorderedOutcome,
-        WriteError, sched::Priority,
+        Protection, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats,
+        UnorderedOutcome, WriteError, sched::Priority,
     },
     time::Instant,
     tls::ExportError,
@@ -135,6 +135,15 @@ impl Connection {
     /// Sets the stream's place among others. Unknown streams are ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.streams.set_priority(id, priority);
+    }
+
+    /// Sets whether erasure correction protects what is sent of the stream from now on, sent again
+    /// included. By default the redundancy scheduler says. Unknown streams are ignored, and those of
+    /// messages, which have [`MessageOptions::protection`](crate::message::MessageOptions).
+    pub fn set_protection(&mut self, id: StreamId, protection: Protection) {
+        if let Some(streams) = self.streams_for(id) {
+            streams.set_protection(id, protection);
+        }
     }
 
     /// The code with which the peer refused the stream's data, if it did.

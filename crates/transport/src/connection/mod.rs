@@ -33,6 +33,7 @@ mod mtu_probe;
 mod observation;
 mod outbox;
 mod params;
+mod protect;
 mod rx;
 mod stats;
 mod timers;

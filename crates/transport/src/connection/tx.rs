@@ -10,6 +10,7 @@ use super::{
     fec::outlook,
     lifecycle::State,
     messages::one_way_delay,
+    protect::Protector,
     rx::packet_type_of,
 };
 use crate::{
@@ -590,6 +591,9 @@ impl Connection {
         self.streams.set_time(now, || one_way_delay(rtt));
         // Padding would become part of a symbol, and its datagram may need some.
         let may_protect = full && level == Level::OneRtt && builder_is_empty;
+        let choices =
+            may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();
+        let next = choices.then(|| self.streams.next_protection()).flatten();
         let (streams, messages) = (&self.streams, &self.messages);
         let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
         let protector = sender.and_then(|sender| {
@@ -599,7 +603,12 @@ impl Connection {
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path)
             };
-            sender.protects(now, outlook).then_some(sender)
+            let by_default = sender.protects(now, outlook);
+            (by_default || choices).then_some(Protector {
+                sender,
+                by_default,
+                next,
+            })
         });
         // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
         // less.
@@ -664,6 +673,7 @@ impl Connection {
                 let path = self.paths.get_mut(id)?;
                 let protector = protector.filter(|_| !open.validates_path);
                 let protects = protector.is_some();
+                let datagrams = self.config.fec.protect_datagrams && self.datagrams.has_frames();
                 if protects {
                     // A PING concerns the path: it stands before the symbol.
                     open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
@@ -671,10 +681,8 @@ impl Connection {
                         self.datagrams.write(&mut writer);
                     }
                 }
-                if let Some(sender) = &protector {
-                    // All of one size, those with an ACK too, so that they leave in one batch.
-                    writer.limit(sender.packet_room(payload));
-                    writer.begin_symbol(sender.next_header(), sender.next_symbol());
+                if let Some(protector) = &protector {
+                    protector.begin(&mut writer, payload, datagrams);
                 }
                 if level == Level::OneRtt {
                     self.control.write(&mut writer);
@@ -683,11 +691,8 @@ impl Connection {
                 self.streams.write_control(&mut writer);
                 self.datagrams.write(&mut writer);
                 self.streams.write_data(&mut writer);
-                if let Some(sender) = protector
-                    && let Some(symbol) = writer.end_symbol()
-                {
-                    sender.on_source(id, open.number(), symbol);
-                    open.is_source = true;
+                if let Some(protector) = protector {
+                    protector.end(id, &mut writer, &mut open);
                 }
                 if level == Level::OneRtt && !protects {
                     open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);

@@ -14,7 +14,7 @@ use super::{
     MessageOutlook, MessageReport, MessageStats, SendMessageError,
 };
 use crate::{
-    stream::{IdHash, Notice, StreamSet, sched::Priority},
+    stream::{IdHash, Notice, Protection, StreamSet, sched::Priority},
     time::{Instant, earliest},
     units::{Rate, StreamId},
 };
@@ -40,6 +40,7 @@ struct InFlight {
     ended: bool,
     bytes: u64,
     priority: Priority,
+    protection: Protection,
     handed_over: Instant,
     deadline: Option<Instant>,
     /// It is too late to send any of it again; all of it was on its way when that began.
@@ -127,6 +128,7 @@ impl Outgoing {
             ended: false,
             bytes,
             priority: options.priority,
+            protection: options.protection,
             handed_over: now,
             deadline: options.deadline,
             overdue: false,
@@ -217,7 +219,14 @@ impl Outgoing {
     }
 
     pub(super) fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
-        let can_be_met = self.deadlines.range((arrival, MessageId(0))..).next();
+        let can_be_met = self.deadlines.range((arrival, MessageId(0))..);
+        // Repair symbols are of no use to messages that they do not cover.
+        let protected = |id| {
+            let message = self.in_flight.get(id);
+            message.is_none_or(|message| message.protection != Protection::Never)
+        };
+        let mut can_be_met = can_be_met.take(LOOKED_AT);
+        let can_be_met = can_be_met.find(|(_, id)| protected(id));
         let open = !self.in_flight.is_empty();
         MessageOutlook {
             deadline: can_be_met.map(|(deadline, _)| *deadline),
@@ -262,7 +271,8 @@ impl Outgoing {
                 self.waiting.pop_first();
                 continue;
             };
-            let Some(stream) = streams.open_message(message.priority, message.deadline) else {
+            let (priority, deadline) = (message.priority, message.deadline);
+            let Some(stream) = streams.open_message(priority, deadline, message.protection) else {
                 return;
             };
             self.waiting.pop_first();

@@ -2,7 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::{stream::sched::Priority, time::Instant, units::StreamId};
+use crate::{
+    stream::{Protection, sched::Priority},
+    time::Instant,
+    units::StreamId,
+};
 
 /// A message of ours: they are counted from 0 on each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +25,8 @@ pub struct MessageOptions {
     pub deadline: Option<Instant>,
     /// Its place among streams and other messages, as the stream scheduler takes it.
     pub priority: Priority,
+    /// Whether erasure correction protects it.
+    pub protection: Protection,
     /// Messages without which this one is of no use: if one of them is not delivered, this one
     /// expires.
     pub depends_on: Vec<MessageId>,
@@ -170,7 +176,8 @@ pub enum MessageEvent {
 /// What is known of messages to come, for those who decide what is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageOutlook {
-    /// The nearest deadline, of messages whose fate is open, that what leaves now can meet.
+    /// The nearest deadline, of messages whose fate is open, that what leaves now can meet. Here and
+    /// below: but for messages that are never protected.
     pub deadline: Option<Instant>,
     /// The deadline of the message that the last stream data belonged to, of those that have one.
     pub sent_deadline: Option<Instant>,

@@ -40,6 +40,17 @@ pub struct PacketWriter<'a> {
     packet_type: PacketTypes,
     flags: PacketFlags,
     symbol: Option<Symbol>,
+    deferred: Option<Deferred>,
+}
+
+/// A source symbol that begins with the first data that is protected.
+#[derive(Clone, Copy, Debug)]
+struct Deferred {
+    header: SourceSymbol,
+    id: u64,
+    /// What the payload may grow to then.
+    limit: usize,
+    by_default: bool,
 }
 
 /// A source symbol under construction.
@@ -76,6 +87,7 @@ impl<'a> PacketWriter<'a> {
             packet_type,
             flags: PacketFlags::default(),
             symbol: None,
+            deferred: None,
         }
     }
 
@@ -340,6 +352,32 @@ impl<'a> PacketWriter<'a> {
         Frame::SourceSymbol(header).encode(&mut self.writer);
         self.symbol = Some(began);
         true
+    }
+
+    /// Lets source symbol `id` begin later, with the first data that is protected; the payload may
+    /// then have `limit` bytes. `by_default`: whether data is whose stream does not say.
+    pub fn defer_symbol(&mut self, header: SourceSymbol, id: u64, limit: usize, by_default: bool) {
+        self.deferred = Some(Deferred {
+            header,
+            id,
+            limit,
+            by_default,
+        });
+    }
+
+    /// Whether a source symbol waits to begin: as [`Self::defer_symbol`] was told of the default.
+    #[inline]
+    pub fn deferred_symbol(&self) -> Option<bool> {
+        self.deferred.map(|deferred| deferred.by_default)
+    }
+
+    /// Begins it: false if it does not fit, so that no protected data may follow.
+    pub fn begin_deferred_symbol(&mut self) -> bool {
+        let Some(deferred) = self.deferred.take() else {
+            return false;
+        };
+        self.limit(deferred.limit);
+        self.begin_symbol(deferred.header, deferred.id)
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! Owns: what is kept of them. Nothing is sent and nothing arrives any more, so that all that is
 //! left to do is to give the application what it has not read.
 
-use super::{StreamSet, table};
+use super::{Protection, StreamSet, table};
 use crate::config::TransportConfig;
 
 impl StreamSet {
@@ -27,6 +27,7 @@ impl StreamSet {
         self.stats.released_bytes += std::mem::take(&mut self.stats.send_buffered_bytes);
         self.borrowed = 0;
         self.messages.with_deadline = 0;
+        self.protection_chosen = 0;
         self.messages.notices = Vec::new();
         let before = std::mem::take(&mut self.table);
         for mut stream in before.into_streams() {
@@ -41,6 +42,7 @@ impl StreamSet {
             stream.borrowed = recv.assembler().borrowed();
             self.borrowed += stream.borrowed;
             stream.due = 0;
+            stream.protection = Protection::default();
             (stream.in_control, stream.ready) = (false, false);
             (stream.parked, stream.waiting) = (false, false);
             self.table.insert_boxed(stream);

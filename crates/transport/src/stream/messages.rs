@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{StreamEvent, StreamSet, sched::Priority};
+use super::{Protection, StreamEvent, StreamSet, sched::Priority};
 use crate::{
     time::Instant,
     units::{Dir, StreamId},
@@ -66,8 +66,10 @@ impl StreamSet {
         &mut self,
         priority: Priority,
         deadline: Option<Instant>,
+        protection: Protection,
     ) -> Option<StreamId> {
         let id = self.open(Dir::Uni)?;
+        self.set_protection(id, protection);
         if let Some(stream) = self.table.get_mut(id) {
             self.messages.any = true;
             stream.message = true;

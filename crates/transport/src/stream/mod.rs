@@ -30,6 +30,7 @@ mod journal;
 mod limits;
 mod messages;
 mod output;
+mod protection;
 mod range_set;
 mod recv;
 pub mod sched;
@@ -63,6 +64,7 @@ use table::{Stream, Table};
 pub use id_hash::{IdHash, IdHasher};
 pub(crate) use journal::{Journal, Note};
 pub(crate) use messages::Notice;
+pub use protection::Protection;
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,
     UnorderedOutcome, WriteError,
@@ -122,6 +124,8 @@ pub struct StreamSet {
 
     events: EventQueue,
     messages: MessageStreams,
+    /// Streams that exist and have a say in whether they are protected.
+    protection_chosen: usize,
     stats: StreamStats,
     pub(crate) journal: Journal,
     floods: Floods,
@@ -165,6 +169,7 @@ impl StreamSet {
             resend_max_data: false,
             events: EventQueue::new(config.limits.pending_events),
             messages: MessageStreams::default(),
+            protection_chosen: 0,
             stats: StreamStats::default(),
             journal: Journal::default(),
             floods: Floods::default(),
@@ -317,6 +322,7 @@ impl StreamSet {
             recv: receives.then(|| RecvHalf::new(self.stream_window)),
             priority: Priority::default(),
             deadline: None,
+            protection: Protection::default(),
             message: false,
             borrowed: 0,
             due: 0,
@@ -523,6 +529,7 @@ impl StreamSet {
         }
         self.borrowed = self.borrowed.saturating_sub(stream.borrowed);
         self.messages.with_deadline -= usize::from(stream.deadline.is_some());
+        self.protection_chosen -= usize::from(stream.protection != Protection::Scheduled);
         self.table.recycle(stream);
         if !self.limits.is_local(id) {
             self.limits.remote_mut(id.dir()).on_closed();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Note, StreamEvent, StreamSet,
+    Note, Protection, StreamEvent, StreamSet,
     send::{Demand, SendHalf},
     table::due,
 };
@@ -136,6 +136,12 @@ impl StreamSet {
         // A scheduler that names streams which cannot send must not hold us here.
         let mut fruitless = 2 * self.ready + 2;
         while let Some(id) = self.scheduler.next() {
+            if let Some(by_default) = packet.deferred_symbol()
+                && self.protection_of(id).applies(by_default)
+                && !packet.begin_deferred_symbol()
+            {
+                return;
+            }
             let before = packet.remaining();
             if fruitless == 0 || !self.write_one(id, packet) {
                 return;
@@ -363,6 +369,8 @@ impl StreamSet {
         let credit = self.credit.available();
         let stream = self.table.get_mut(id);
         let deadline = stream.as_ref().and_then(|stream| stream.deadline);
+        let protection = stream.as_ref().map(|stream| stream.protection);
+        let protection = protection.unwrap_or_default();
         let next = stream
             .and_then(|stream| stream.send.as_mut())
             .and_then(|send| send.next_segment().map(|segment| (send, segment)));
@@ -418,7 +426,7 @@ impl StreamSet {
         let held_back = is_held_back(send);
         let demand = send.demand(credit > used);
         self.credit.used += used;
-        if deadline.is_some() {
+        if deadline.is_some() && protection != Protection::Never {
             self.messages.sent_deadline = deadline;
         }
         if segment.is_new {

@@ -2,7 +2,9 @@
 
 use hashbrown::HashMap;
 
-use super::{id_hash::IdHash, recv::RecvHalf, sched::Priority, send::SendHalf};
+use super::{
+    id_hash::IdHash, protection::Protection, recv::RecvHalf, sched::Priority, send::SendHalf,
+};
 use crate::{time::Instant, units::StreamId};
 
 /// Control frames that a stream owes, as bits.
@@ -24,6 +26,8 @@ pub(super) struct Stream {
     pub(super) priority: Priority,
     /// When it must have arrived, if it carries a message that must.
     pub(super) deadline: Option<Instant>,
+    /// Whether erasure correction is for it.
+    pub(super) protection: Protection,
     /// Carries a message: what happens to it is for the room of messages to know.
     pub(super) message: bool,
     /// Receive-buffer slices counted for this stream.
