@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
-    fec::FecStats,
+    fec::{FecStats, LossMemory},
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
@@ -374,6 +374,14 @@ impl Connection {
     /// What forward erasure correction has done; all zero where it is not in use.
     pub fn fec_stats(&self) -> FecStats {
         self.get(|state| state.quic.fec_stats())
+    }
+
+    /// What this connection knows of losses on the way to its peer, for the
+    /// [`FecConfig::loss_memory`](tautline_transport::fec::FecConfig) of another; also after its end.
+    /// `None` where nothing is protected, or nothing was heard of yet. With
+    /// [`FecConfig::loss_store`](tautline_transport::fec::FecConfig) connections share it by themselves.
+    pub fn loss_memory(&self) -> Option<LossMemory> {
+        self.get(|state| state.quic.loss_memory())
     }
 
     /// Each path in numbers: addresses, RTT, MTU, congestion, losses.

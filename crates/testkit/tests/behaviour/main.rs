@@ -8,6 +8,7 @@ mod datagrams;
 mod determinism;
 mod fec;
 mod fec_choice;
+mod fec_memory;
 mod fec_redundancy;
 mod handshake;
 mod heap;

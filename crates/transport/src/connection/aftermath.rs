@@ -27,7 +27,7 @@ impl Connection {
         self.messages.on_connection_over(&mut self.streams);
         self.datagrams.stop_sending();
         self.control.stop_sending();
-        self.fec.release();
+        self.release_fec();
         self.crypto = CryptoStreams::default();
         self.handshake.release();
         self.undecryptable = Vec::new();

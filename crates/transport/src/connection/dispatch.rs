@@ -202,6 +202,7 @@ impl Connection {
             && let Some(sender) = &mut self.fec.sender
         {
             sender.on_feedback(id);
+            self.on_losses_heard(now);
             self.ask_for_redundancy(now, Occasion::Feedback);
         }
         if let Some(phase) = summary.ecn_changed {

@@ -10,6 +10,7 @@ use super::{
     Connection,
     datagram_builder::{DatagramBuilder, SealContext},
     fates::frame_fates,
+    fec_memory::Shared,
     rx::{FrameSummary, Received, packet_type_of},
     tx::{MAX_BATCH_BYTES, Permit},
 };
@@ -33,6 +34,8 @@ use crate::{
 pub(crate) struct Fec {
     pub(crate) sender: Option<Box<FecSender>>,
     pub(crate) receiver: Option<Box<FecReceiver>>,
+    /// What other connections know and learn.
+    pub(super) shared: Shared,
     /// What they counted, once they are gone.
     past: FecStats,
     /// Packets that are not acknowledged yet; laboratories alone.
@@ -134,6 +137,7 @@ impl Connection {
     pub(crate) fn negotiate_fec(
         &mut self,
         peer: &TransportParameters,
+        now: Instant,
     ) -> Result<(), TransportError> {
         let config = &self.config.fec;
         let ours = config.decoder_parameter();
@@ -152,6 +156,7 @@ impl Connection {
             && let Some(scheme) = negotiate(Some(decoder), &encoder)?
         {
             self.fec.sender = FecSender::new(config, decoder, scheme).map(Box::new);
+            self.recall_losses(now);
         }
         Ok(())
     }
@@ -403,6 +408,12 @@ impl Connection {
         let budget = usize::try_from(path.network.amplification.budget()).unwrap_or(usize::MAX);
         let mtu = usize::from(path.mtu.datagram_size());
         let size = mtu.min(budget).min(buf.len());
+        let padding = self.config.fec.padding;
+        if padding && size.min(limit) < mtu {
+            // It would be told by its size. A probe does not need a symbol to be one.
+            path.pending.coded_probes = false;
+            return None;
+        }
         let dcid = path.remote_cids.active().cid;
         let keys = self.keys.one_rtt.as_mut()?;
         let mut builder = DatagramBuilder::new(buf.get_mut(..size)?);
@@ -428,6 +439,9 @@ impl Connection {
                 sender.write_repair(&plan, out)
             })
         });
+        if written && padding {
+            writer.pad(writer.remaining());
+        }
         let Some(plan) = plan.filter(|_| written) else {
             // A probe does not need a symbol to be one.
             path.pending.coded_probes = false;

@@ -614,7 +614,7 @@ impl Connection {
                 basis: self.started,
             });
         }
-        self.negotiate_fec(&params)?;
+        self.negotiate_fec(&params, now)?;
         self.peer = params;
         self.restart_idle_on_receive(now);
         Ok(())

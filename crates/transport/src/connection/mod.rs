@@ -25,6 +25,7 @@ mod events;
 mod fates;
 mod fec;
 mod fec_lab;
+mod fec_memory;
 mod handshake;
 mod lifecycle;
 mod messages;

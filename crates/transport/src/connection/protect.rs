@@ -13,6 +13,8 @@ pub(super) struct Protector<'a> {
     pub(super) by_default: bool,
     /// What is known of the stream that is written next, where streams have a say.
     pub(super) next: Option<Protection>,
+    /// Whether the packet is filled up, so that it is as long as one with a repair symbol.
+    pub(super) padding: bool,
 }
 
 impl Protector<'_> {
@@ -39,6 +41,9 @@ impl Protector<'_> {
 
     /// Behind the last frame that may be protected.
     pub(super) fn end(self, path: PathId, writer: &mut PacketWriter<'_>, open: &mut OpenPacket) {
+        if self.padding {
+            writer.pad_before_symbol();
+        }
         if let Some(symbol) = writer.end_symbol() {
             self.sender.on_source(path, open.number(), symbol);
             open.is_source = true;

@@ -274,6 +274,10 @@ impl Connection {
                 // They go before more data, in datagrams of another size.
                 break;
             }
+            if self.config.fec.padding && self.fec.sender.is_some() && segment < mtu {
+                // What is protected takes a datagram of full size.
+                break;
+            }
         }
         if len == 0 {
             if !dry || self.fec.sender.is_none() {
@@ -589,8 +593,14 @@ impl Connection {
         let full = permit.is_full(level);
         let rtt = path.recovery.rtt();
         self.streams.set_time(now, || one_way_delay(rtt));
+        // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
+        // less.
+        let beyond = usize::from(path.mtu.datagram_size()).saturating_sub(datagram_size);
+        let payload = writer.remaining() + beyond;
         // Padding would become part of a symbol, and its datagram may need some.
-        let may_protect = full && level == Level::OneRtt && builder_is_empty;
+        let padding = self.config.fec.padding;
+        let may_protect =
+            full && level == Level::OneRtt && builder_is_empty && !(padding && beyond > 0);
         let choices =
             may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();
         let next = choices.then(|| self.streams.next_protection()).flatten();
@@ -608,12 +618,9 @@ impl Connection {
                 sender,
                 by_default,
                 next,
+                padding,
             })
         });
-        // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
-        // less.
-        let beyond = usize::from(path.mtu.datagram_size()).saturating_sub(datagram_size);
-        let payload = writer.remaining() + beyond;
         if level == Level::Initial || level == Level::Handshake {
             let (space, crypto, slot) = match level {
                 Level::Initial => (self.spaces.initial.as_mut()?, &mut self.crypto.initial, 0),

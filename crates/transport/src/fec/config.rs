@@ -1,9 +1,11 @@
 //! What can be chosen.
 
+use std::sync::Arc;
+
 use tautline_codes::{Limits, Scheme, rlc::Rlc};
 
 use super::{
-    FecLab,
+    FecLab, LossMemory, LossStore,
     redundancy::{SharedRedundancyFactory, registry},
 };
 use crate::wire::FecDecoder;
@@ -30,6 +32,17 @@ pub struct FecConfig {
     /// Whether DATAGRAM frames are protected too. Default off: recovered ones come late, and who
     /// sends datagrams often prefers none to a late one.
     pub protect_datagrams: bool,
+    /// Whether packets with source and with repair symbols leave in datagrams of one size, the path's,
+    /// so that nobody on the way can tell them apart by theirs. Short packets then take the room of long
+    /// ones. Default off.
+    pub padding: bool,
+    /// What an earlier connection to the peer knew of losses on the way there
+    /// ([`Connection::loss_memory`](crate::connection::Connection::loss_memory)), to begin with.
+    /// Default: nothing. Goes before what `loss_store` knows.
+    pub loss_memory: Option<LossMemory>,
+    /// Where connections keep what they know of losses on the way to a peer, and find what others
+    /// knew. Default: nowhere, so that connections know nothing of one another.
+    pub loss_store: Option<Arc<LossStore>>,
     /// The longest source symbol taken, in bytes. Default 1,500; protected packets of the peer grow
     /// no longer than that.
     pub max_symbol_bytes: u16,
@@ -46,6 +59,9 @@ impl Default for FecConfig {
             decoder_symbols: 256,
             encoder_symbols: 256,
             protect_datagrams: false,
+            padding: false,
+            loss_memory: None,
+            loss_store: None,
             max_symbol_bytes: 1500,
             lab: FecLab::default(),
         }

@@ -10,6 +10,7 @@
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
+use super::LossMemory;
 use crate::units::PacketNumber;
 
 /// Packets after which what was seen counts little, about.
@@ -144,6 +145,64 @@ pub struct LossMonitor {
 }
 
 impl LossMonitor {
+    /// One that begins with what another learnt before, weighted down.
+    pub fn with_memory(memory: &LossMemory) -> Self {
+        let mut monitor = Self::default();
+        for (count, known) in monitor.counts().into_iter().zip(memory.discounted().counts) {
+            *count = known;
+        }
+        monitor.review();
+        monitor
+    }
+
+    /// What another may begin with; `None` as long as this one knows no packet's fate.
+    pub fn memory(&self) -> Option<LossMemory> {
+        self.before?;
+        Some(LossMemory {
+            counts: self.counts_now(),
+        })
+    }
+
+    /// What outlasts the connection: all but what tells of packets under way, of protection, and of
+    /// congestion to come.
+    fn counts(&mut self) -> [&mut f64; LossMemory::COUNTS] {
+        let [calm, tense] = &mut self.by_forecast;
+        [
+            &mut self.arrivals,
+            &mut self.losses,
+            &mut self.after_arrival,
+            &mut self.losses_after_arrival,
+            &mut self.after_loss,
+            &mut self.arrivals_after_loss,
+            &mut self.bursts,
+            &mut self.burst_sum,
+            &mut self.burst_squares,
+            &mut calm.0,
+            &mut calm.1,
+            &mut tense.0,
+            &mut tense.1,
+        ]
+    }
+
+    fn counts_now(&self) -> [f64; LossMemory::COUNTS] {
+        let [calm, tense] = self.by_forecast;
+        [
+            self.arrivals,
+            self.losses,
+            self.after_arrival,
+            self.losses_after_arrival,
+            self.after_loss,
+            self.arrivals_after_loss,
+            self.bursts,
+            self.burst_sum,
+            self.burst_squares,
+            calm.0,
+            calm.1,
+            tense.0,
+            tense.1,
+        ]
+    }
+
     /// An ack-eliciting packet left.
     pub fn on_sent(&mut self, number: PacketNumber) {
         if self.pending.len() >= PENDING {

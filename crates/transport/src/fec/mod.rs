@@ -3,7 +3,7 @@
 //! Purpose: give a receiver what it needs to rebuild lost packets before they are sent again.
 //! Owns: [`FecSender`] (the window of source symbols, repair symbols, what is known of each symbol's
 //! fate, when a repair symbol is due), [`FecReceiver`] (decoding, SYMBOL_ACK), negotiation
-//! ([`negotiate`]), [`LossMonitor`], [`RedundancyScheduler`] and its registry.
+//! ([`negotiate`]), [`LossMonitor`], what outlasts a connection of it ([`LossMemory`]), [`RedundancyScheduler`] and its registry.
 //! Does not own: field arithmetic (`tautline-codes`), bytes of frames (`wire/`), which frames a
 //! symbol holds and what they do (`connection/`), congestion control, which hears of every loss.
 //! Called by: `connection/`.
@@ -16,6 +16,7 @@ mod feedback;
 mod hold;
 mod lab;
 mod loss_monitor;
+mod memory;
 mod receiver;
 mod recover;
 pub mod redundancy;
@@ -32,6 +33,7 @@ pub use config::FecConfig;
 pub(crate) use hold::Hold;
 pub use lab::{FecLab, FecLabError};
 pub use loss_monitor::{LossEstimate, LossMonitor};
+pub use memory::{LossMemory, LossStore};
 pub use receiver::FecReceiver;
 pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
 pub use scheme::{UnknownCode, by_name as code_by_name, negotiate, scheme_of};

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 
 use super::{
-    FecConfig,
+    FecConfig, LossMemory,
     loss_monitor::{LossEstimate, LossMonitor},
     redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView},
     repair::{KEYS, RepairLog},
@@ -170,6 +170,19 @@ impl FecSender {
     /// Counters; those of receiving are 0.
     pub fn stats(&self) -> FecStats {
         self.stats
+    }
+
+    /// Begins with what an earlier connection knew of a path's losses, unless more is known already.
+    pub fn begin_with(&mut self, path: PathId, memory: &LossMemory) {
+        if self.monitors.iter().all(|(id, _)| *id != path) {
+            self.monitors.push((path, LossMonitor::with_memory(memory)));
+        }
+    }
+
+    /// What a later connection may begin with; `None` while nothing was learnt.
+    pub fn loss_memory(&self, path: PathId) -> Option<LossMemory> {
+        let monitor = self.monitors.iter().find(|(id, _)| *id == path);
+        monitor.and_then(|(_, monitor)| monitor.memory())
     }
 
     /// What is known of a path's losses.

@@ -390,6 +390,23 @@ impl<'a> PacketWriter<'a> {
         }
     }
 
+    /// Fills the packet with PADDING that is no part of the source symbol: before its header. Without
+    /// effect where no symbol was begun, or nothing stands in it.
+    pub fn pad_before_symbol(&mut self) {
+        let Some(symbol) = &mut self.symbol else {
+            return;
+        };
+        let header_len = SourceSymbol::encoded_len(usize::from(symbol.header.bytes));
+        if self.writer.len() <= symbol.start + header_len {
+            return;
+        }
+        let len = self.writer.fill_before(symbol.start);
+        if len > 0 {
+            symbol.start += len;
+            self.observer.emit(self.now, || Event::PaddingSent { len });
+        }
+    }
+
     /// Ends the source symbol and returns its bytes; `None` if nothing was written, so that there
     /// is none.
     pub fn end_symbol(&mut self) -> Option<&[u8]> {

@@ -83,6 +83,23 @@ impl<'a> Writer<'a> {
         self.len = self.len.min(len);
     }
 
+    /// Fills the whole buffer, whatever the limit: zeros go in before byte `at`, and what is written
+    /// from there on moves to the end. Returns how many zeros.
+    pub(crate) fn fill_before(&mut self, at: usize) -> usize {
+        let zeros = self.buf.len() - self.len;
+        let end = at.saturating_add(zeros);
+        if at > self.len || zeros == 0 {
+            return 0;
+        }
+        self.buf.copy_within(at..self.len, end);
+        if let Some(gap) = self.buf.get_mut(at..end) {
+            gap.fill(0);
+        }
+        self.len = self.buf.len();
+        self.end = self.len;
+        zeros
+    }
+
     /// Raw bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {

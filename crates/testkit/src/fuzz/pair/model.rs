@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tautline_transport::{
     connection::Connection,
     message::{Expiry, MessageId, MessageOptions, MessageReport, SendMessageError},
-    stream::{ReadError, ReadOutcome, UnorderedOutcome},
+    stream::{Protection, ReadError, ReadOutcome, UnorderedOutcome},
     time::Instant,
     units::{Dir, Side, StreamId},
 };
@@ -52,6 +52,11 @@ impl Messages {
                 Expiry::AtDeadline
             } else {
                 Expiry::WhenHopeless
+            },
+            protection: match len % 3 {
+                0 => Protection::Scheduled,
+                1 => Protection::Never,
+                _ => Protection::Always,
             },
             ..MessageOptions::default()
         };
