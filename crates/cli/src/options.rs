@@ -184,7 +184,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A redundancy scheduler with its options.
-fn parse_redundancy(text: &str) -> Result<SharedRedundancyFactory, String> {
+pub(crate) fn parse_redundancy(text: &str) -> Result<SharedRedundancyFactory, String> {
     registry::parse(text).map_err(|error| error.to_string())
 }
 

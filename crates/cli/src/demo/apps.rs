@@ -18,6 +18,7 @@ use tautline_transport::{
     config::ClientConfig,
     connection::{Connection, ConnectionStats, Event},
     endpoint::ConnectionHandle,
+    fec::FecStats,
     path::PathStats,
     stream::{ReadOutcome, StreamEvent, StreamStats},
     time::Instant,
@@ -27,9 +28,9 @@ use tautline_transport::{
 use crate::checksum::{Digest, Hasher};
 
 /// The name in the server's certificate.
-const SERVER_NAME: &str = "localhost";
+pub(super) const SERVER_NAME: &str = "localhost";
 /// What the client asks; the server has only one thing to give.
-const REQUEST: &[u8] = b"the file, please";
+pub(super) const REQUEST: &[u8] = b"the file, please";
 
 /// Counts off intervals of simulated time from its beginning.
 #[derive(Debug)]
@@ -57,6 +58,7 @@ pub(super) struct SenderView {
     pub(super) connection: ConnectionStats,
     pub(super) streams: StreamStats,
     pub(super) path: PathStats,
+    pub(super) fec: FecStats,
 }
 
 impl SenderView {
@@ -65,6 +67,7 @@ impl SenderView {
             connection: connection.stats(),
             streams: connection.stream_stats(),
             path: connection.path_stats(PathId::ZERO)?,
+            fec: connection.fec_stats(),
         })
     }
 }
@@ -224,6 +227,11 @@ impl FileClient {
             finished: None,
             problem: None,
         }
+    }
+
+    /// The connection that was opened.
+    pub(super) fn connection(&self) -> Option<ConnectionHandle> {
+        self.handle
     }
 
     /// Whether nothing more is to be expected.

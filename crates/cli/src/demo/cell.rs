@@ -1,25 +1,19 @@
-//! One transfer: one link, one controller, one seed.
+//! One transfer: one link, one controller, with erasure correction or without, one seed.
 
 use std::{
-    net::SocketAddr,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
 use tautline_sim::{
-    Direction, DirectionConfig, DirectionStats, LinkConfig, PAYLOAD_SHARE, RunEnd, World, links,
-    quic::QuicHost, tls,
+    Direction, DirectionConfig, DirectionStats, LinkConfig, PAYLOAD_SHARE, RunEnd, links,
+    quic::QuicHost,
 };
-use tautline_transport::{
-    config::{ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
-    congestion::registry,
-    endpoint::Endpoint,
-    time::Instant,
-    tls::{RustlsClient, RustlsServer},
-};
+use tautline_transport::{connection::Connection, fec::FecStats, time::Instant};
 
 use super::{
     apps::{FileClient, FileServer, SenderView, sender_now},
+    network::{self, Network},
     payload::Payload,
 };
 use crate::{
@@ -27,12 +21,12 @@ use crate::{
     failure::{Failure, Outcome},
 };
 
-const ALPN: &[u8] = b"tautline-demo";
-
 /// A transfer to be made.
 pub(super) struct Cell {
     link: String,
     controller: String,
+    /// The redundancy scheduler; `None` is plain QUIC.
+    fec: Option<String>,
     seed: u64,
     config: LinkConfig,
     payload: Payload,
@@ -71,6 +65,8 @@ pub(super) struct Measured {
     pub(super) problem: Option<String>,
     /// The sender at the end.
     pub(super) sender: Option<SenderView>,
+    /// What erasure correction did at the receiver.
+    pub(super) receiver_fec: FecStats,
     /// What the link did to the sender's packets.
     pub(super) wire: DirectionStats,
     /// SHA-256 over every packet on the link, with times.
@@ -120,24 +116,12 @@ pub(super) fn bound(direction: &DirectionConfig) -> f64 {
     PAYLOAD_SHARE * capacity(direction) * (1.0 - direction.loss.mean_rate())
 }
 
-/// How both ends behave, but for the controller.
-pub(super) fn transport() -> TransportConfig {
-    Profile::Bulk.config()
-}
-
-fn server_address() -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 2], 443))
-}
-
-fn client_address() -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], 50_000))
-}
-
 impl Cell {
     /// A transfer of `payload` over the named link; `everything` grows with each byte delivered.
     pub(super) fn new(
         link: &str,
         controller: &str,
+        fec: Option<&str>,
         seed: u64,
         payload: &Payload,
         everything: Arc<AtomicU64>,
@@ -147,6 +131,7 @@ impl Cell {
         Ok(Self {
             link: link.to_owned(),
             controller: controller.to_owned(),
+            fec: fec.map(str::to_owned),
             seed,
             config,
             payload: payload.clone(),
@@ -159,9 +144,7 @@ impl Cell {
         let interval = self.interval();
         let mut measured = self.empty(interval);
         match self.build(interval) {
-            Ok((world, client, server, link)) => {
-                self.drive(world, (client, server, link), &mut measured);
-            }
+            Ok(network) => self.drive(network, &mut measured),
             Err(failure) => measured.problem = Some(failure.to_string()),
         }
         measured
@@ -179,6 +162,7 @@ impl Cell {
             verified: false,
             problem: None,
             sender: None,
+            receiver_fec: FecStats::default(),
             wire: DirectionStats::default(),
             trace: None,
             interval,
@@ -202,58 +186,35 @@ impl Cell {
         Duration::from_millis(fitting.unwrap_or(1))
     }
 
-    fn build(&self, interval: Duration) -> Outcome<(World, Host, Host, Link)> {
-        let failed = |error: &dyn std::fmt::Display| Failure::new(format!("TLS set-up: {error}"));
-        let mut transport = transport();
-        if let Some(factory) = registry::by_name(&self.controller) {
-            transport.congestion = factory;
-        }
-        let transport = Arc::new(transport);
-        let mut world = World::new(self.seed);
-        world.enable_hash();
-
-        let mut server_tls = tls::server_config(self.seed);
-        server_tls.alpn_protocols = vec![ALPN.to_vec()];
-        let server_tls = RustlsServer::new(server_tls).map_err(|error| failed(&error))?;
-        let mut server_config = ServerConfig::new(Arc::new(server_tls));
-        server_config.transport = Arc::clone(&transport);
-        let endpoint = Arc::new(EndpointConfig::default());
-        let server = Endpoint::new(
-            Arc::clone(&endpoint),
-            Some(Arc::new(server_config)),
-            world.rng(1),
-        );
-
-        let mut client_tls = tls::client_config(self.seed.wrapping_add(1));
-        client_tls.alpn_protocols = vec![ALPN.to_vec()];
-        let client_tls = RustlsClient::new(client_tls).map_err(|error| failed(&error))?;
-        let mut client_config = ClientConfig::new(Arc::new(client_tls));
-        client_config.transport = transport;
-        let client = Endpoint::new(endpoint, None, world.rng(2));
-
+    fn build(&self, interval: Duration) -> Outcome<Network> {
+        let transport = network::transport_with(&self.controller, self.fec.as_deref())?;
         let everything = Arc::clone(&self.everything);
-        let app = FileClient::new(client_config, server_address(), interval, everything);
-        let client = QuicHost::new(client, client_address(), app);
-        let app = FileServer::new(self.payload.data.clone(), interval);
-        let server = QuicHost::new(server, server_address(), app);
-        let client = world.add_host(client_address(), Box::new(client));
-        let server = world.add_host(server_address(), Box::new(server));
-        let link = world.connect(client, server, self.config.clone());
-        Ok((world, client, server, link))
+        let client = |config, server| FileClient::new(config, server, interval, everything);
+        let server = FileServer::new(self.payload.data.clone(), interval);
+        let mut network = network::build(self.seed, &self.config, transport, client, server)?;
+        network.world.enable_hash();
+        Ok(network)
     }
 
-    fn drive(
-        &self,
-        mut world: World,
-        (client, server, link): (Host, Host, Link),
-        measured: &mut Measured,
-    ) {
+    fn drive(&self, network: Network, measured: &mut Measured) {
+        let Network {
+            mut world,
+            client,
+            server,
+            link,
+        } = network;
         let limit = Duration::from_secs_f64(60.0 + 50.0 * self.expected_seconds());
         let end = world.run_while(
             |world| !world.node::<QuicHost<FileClient>>(client).app().is_over(),
             Instant::ZERO + limit,
         );
-        let receiver = world.node::<QuicHost<FileClient>>(client).app();
+        let host = world.node::<QuicHost<FileClient>>(client);
+        let receiver = host.app();
+        measured.receiver_fec = receiver
+            .connection()
+            .and_then(|handle| host.connection(handle))
+            .map(Connection::fec_stats)
+            .unwrap_or_default();
         let sender = world.node::<QuicHost<FileServer>>(server);
         measured.delivered = receiver.received;
         measured.handshake = receiver.connected_at.map(Instant::since_origin);
@@ -282,9 +243,6 @@ impl Cell {
             .map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect());
     }
 }
-
-type Host = tautline_sim::HostId;
-type Link = tautline_sim::LinkId;
 
 /// Both ends' views side by side, and the end of the transfer as the last sample.
 fn samples(client: &FileClient, server: &FileServer, measured: &Measured) -> Vec<Sample> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Run, cell::Measured};
+use super::{Beside, Run, cell::Measured, requests};
 use crate::failure::{Failure, Outcome};
 
 #[derive(Serialize)]
@@ -10,7 +10,18 @@ struct Document<'a> {
     tautline: &'static str,
     seed: u64,
     file: File<'a>,
-    transfers: Vec<Transfer<'a>>,
+    fec: Option<&'a str>,
+    transfers: Vec<Pair<'a>>,
+    requests: requests::Answers<'a>,
+}
+
+/// A plain transfer, and the same with erasure correction.
+#[derive(Serialize)]
+struct Pair<'a> {
+    #[serde(flatten)]
+    plain: Transfer<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_fec: Option<Transfer<'a>>,
 }
 
 #[derive(Serialize)]
@@ -20,7 +31,8 @@ struct File<'a> {
     sha256: String,
 }
 
-/// Rates in bits per second; packets and bytes are those of the server.
+/// Rates in bits per second; packets and bytes are those of the server, recovered and wasted those of
+/// the client.
 #[derive(Serialize)]
 struct Transfer<'a> {
     link: &'a str,
@@ -37,6 +49,8 @@ struct Transfer<'a> {
     utilisation: Option<f64>,
     #[serde(flatten)]
     sender: Option<Sender>,
+    packets_recovered: u64,
+    repair_symbols_wasted: u64,
     dropped_by_queue: u64,
     dropped_by_loss: u64,
     dropped_by_mtu: u64,
@@ -52,6 +66,7 @@ struct Sender {
     probe_timeouts: u64,
     retransmitted_bytes: u64,
     udp_payload_bytes: u64,
+    repair_symbols_sent: u64,
     smoothed_rtt_seconds: f64,
     datagram_bytes: u16,
 }
@@ -66,11 +81,20 @@ pub(super) fn text(run: &Run) -> Outcome<String> {
             bytes: run.payload.len(),
             sha256: run.payload.digest.to_string(),
         },
-        transfers: run.cells.iter().map(transfer).collect(),
+        fec: run.fec.as_deref(),
+        transfers: run.pairs().map(pair).collect(),
+        requests: requests::answers(&run.requests),
     };
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")
         .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))
+}
+
+fn pair(Beside { plain, coded }: Beside<'_>) -> Pair<'_> {
+    Pair {
+        plain: transfer(plain),
+        with_fec: coded.map(transfer),
+    }
 }
 
 fn transfer(cell: &Measured) -> Transfer<'_> {
@@ -93,9 +117,12 @@ fn transfer(cell: &Measured) -> Transfer<'_> {
             probe_timeouts: view.path.recovery.ptos,
             retransmitted_bytes: view.streams.retransmitted_bytes,
             udp_payload_bytes: view.connection.bytes_sent,
+            repair_symbols_sent: view.fec.repairs_sent,
             smoothed_rtt_seconds: view.path.rtt.as_secs_f64(),
             datagram_bytes: view.path.mtu,
         }),
+        packets_recovered: cell.receiver_fec.recovered,
+        repair_symbols_wasted: cell.receiver_fec.wasted,
         dropped_by_queue: cell.wire.dropped.queue,
         dropped_by_loss: cell.wire.dropped.loss,
         dropped_by_mtu: cell.wire.dropped.mtu,

@@ -1,9 +1,10 @@
 //! `tautline demo`: a real file over simulated bad links, told in figures and pictures.
 //!
 //! Purpose: show in under a minute, without root and without a network, what the stack does.
-//! Owns: the choice of links and controllers, the programs on the simulated hosts (`apps`), one
-//! transfer (`cell`), many at once (`crew`), and what is told of them: the table and the words for
-//! its figures (`figures`), JSON (`json`), the page (`page`).
+//! Owns: the choice of links and controllers, the simulated hosts (`network`) and the programs on them
+//! (`apps`), one transfer (`cell`), many small requests (`requests`), much at once (`crew`), and what
+//! is told of them: the table and the words for its figures (`figures`), JSON (`json`), the page
+//! (`page`).
 //! Does not own: the network (`tautline-sim`), how a page is drawn (`crate::report`).
 //! Spec: the project's definitions of goodput, capacity, utilisation and R, printed with every
 //! result.
@@ -13,8 +14,10 @@ mod cell;
 mod crew;
 mod figures;
 mod json;
+mod network;
 mod page;
 mod payload;
+mod requests;
 
 use std::{
     fs::OpenOptions,
@@ -30,18 +33,27 @@ use std::{
 use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 use tautline_sim::links;
-use tautline_transport::congestion::registry;
+use tautline_transport::{congestion::registry, fec::redundancy};
 
 use crate::{
     failure::{Failure, Outcome},
-    options::parse_some_bytes,
+    options::{parse_redundancy, parse_some_bytes},
     output::print,
 };
 use cell::{Cell, Measured};
 use payload::Payload;
+use requests::Requests;
 
-/// The links shown when none is chosen.
+/// The links that the file crosses when none is chosen.
 const LINKS: &[&str] = &["wifi", "cellular", "leo", "geo", "da2gc"];
+/// The links that small requests cross when none is chosen: one without random loss, for honesty, and
+/// some with.
+const REQUEST_LINKS: &[&str] = &["wifi", "lte", "starlink", INFLIGHT];
+/// Aboard an aeroplane: by way of the ground, or of a satellite.
+const INFLIGHT: &str = "inflight";
+const INFLIGHT_LINKS: &[&str] = &["da2gc", "mss"];
+/// The controller of small requests, if it is among those chosen.
+const REQUEST_CONTROLLER: &str = "cubic";
 /// How often the progress bar moves.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -60,12 +72,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = "tautline-demo.html")]
     report: PathBuf,
 
-    /// Links to cross, separated by commas [default: wifi,cellular,leo,geo,da2gc]
+    /// Links to cross, separated by commas; inflight is da2gc and mss [default: wifi, cellular, leo,
+    /// geo and da2gc for the file, wifi, lte, starlink and inflight for small requests]
     #[arg(
         long = "link",
         value_name = "NAMES",
         value_delimiter = ',',
-        value_parser = PossibleValuesParser::new(links::names())
+        value_parser = PossibleValuesParser::new(links::names().iter().copied().chain([INFLIGHT]))
     )]
     links: Vec<String>,
 
@@ -77,6 +90,15 @@ pub(crate) struct Args {
         value_parser = PossibleValuesParser::new(registry::names())
     )]
     controllers: Vec<String>,
+
+    /// Show everything plain, and again with forward erasure correction by this redundancy scheduler:
+    /// auto, quirl-object, constant:N,K and others (docs/erasure-correction.md); none leaves that out
+    #[arg(long, value_name = "SCHEDULER[:OPTIONS]", default_value = "auto", value_parser = known_scheduler)]
+    fec: String,
+
+    /// Requests of 50 kB, the beginning of the file, over each link, plain and with erasure correction
+    #[arg(long, value_name = "COUNT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    requests: u32,
 
     /// Seed of everything random; the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
@@ -96,6 +118,18 @@ struct Run {
     controllers: Vec<String>,
     /// By link, then by controller, in the order asked for.
     cells: Vec<Measured>,
+    /// The redundancy scheduler; `None` if all is plain.
+    fec: Option<String>,
+    /// The same transfers with erasure correction, in the same order; none without.
+    coded: Vec<Measured>,
+    requests: Requests,
+}
+
+/// One transfer, and the same with erasure correction.
+#[derive(Clone, Copy, Debug)]
+struct Beside<'a> {
+    plain: &'a Measured,
+    coded: Option<&'a Measured>,
 }
 
 impl Run {
@@ -111,8 +145,23 @@ impl Run {
             .unwrap_or_default()
     }
 
+    /// All transfers with those with erasure correction beside them.
+    fn pairs(&self) -> impl Iterator<Item = Beside<'_>> {
+        self.cells.iter().enumerate().map(|(index, plain)| Beside {
+            plain,
+            coded: self.coded.get(index),
+        })
+    }
+
+    /// Transfers, plain and not.
+    fn transfers(&self) -> usize {
+        self.cells.len() + self.coded.len()
+    }
+
+    /// Those that failed.
     fn failed(&self) -> usize {
-        self.cells.iter().filter(|cell| !cell.succeeded()).count()
+        let all = self.cells.iter().chain(&self.coded);
+        all.filter(|cell| !cell.succeeded()).count()
     }
 }
 
@@ -120,16 +169,27 @@ impl Run {
 pub(crate) fn run(args: Args) -> Outcome {
     let payload = Payload::load(args.file.as_deref(), args.bytes)?;
     check_writable(&args.report)?;
-    let links = unique(args.links, LINKS.iter().copied());
-    let controllers = unique(args.controllers, registry::names());
-    let cells = transfer(&payload, args.seed, &links, &controllers)?;
-    let run = Run {
+    let request_links = unique(&args.links, REQUEST_LINKS.iter().copied());
+    let links = unique(&args.links, LINKS.iter().copied());
+    let controllers = unique(&args.controllers, registry::names());
+    let fec = (args.fec != redundancy::registry::NONE).then_some(args.fec);
+    let requests = Requests::new(
+        &payload,
+        controller_of_requests(&controllers),
+        fec.as_deref(),
+        &request_links,
+    )?;
+    let mut run = Run {
         payload,
         seed: args.seed,
         links,
         controllers,
-        cells,
+        cells: Vec::new(),
+        fec,
+        coded: Vec::new(),
+        requests,
     };
+    work(&mut run, args.requests as usize)?;
 
     std::fs::write(&args.report, page::report(&run).to_html())
         .map_err(|error| Failure::file("write the report", &args.report, &error))?;
@@ -141,27 +201,51 @@ pub(crate) fn run(args: Args) -> Outcome {
         print(&figures::text(&run))?;
         print(&format!("\nReport with pictures: {}\n", place.display()))?;
     }
-    match run.failed() {
-        0 => Ok(()),
-        failed => Err(Failure::new(format!(
+    match (run.failed(), run.requests.failed()) {
+        (0, 0) => Ok(()),
+        (0, failed) => Err(Failure::new(format!(
+            "{failed} of {} requests failed",
+            run.requests.wanted()
+        ))),
+        (failed, _) => Err(Failure::new(format!(
             "{failed} of {} transfers failed",
-            run.cells.len()
+            run.transfers()
         ))),
     }
 }
 
-/// `chosen` without repetitions, or else `default`.
-fn unique(chosen: Vec<String>, default: impl Iterator<Item = &'static str>) -> Vec<String> {
-    if chosen.is_empty() {
-        return default.map(str::to_owned).collect();
-    }
-    let mut names = Vec::new();
+/// A redundancy scheduler, as it is written.
+fn known_scheduler(text: &str) -> Result<String, String> {
+    parse_redundancy(text).map(|_| text.to_owned())
+}
+
+/// `chosen` without repetitions, or else `default`; the links aboard an aeroplane by their names.
+fn unique(chosen: &[String], default: impl Iterator<Item = &'static str>) -> Vec<String> {
+    let chosen: Vec<&str> = match chosen {
+        [] => default.collect(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let mut names: Vec<String> = Vec::new();
     for name in chosen {
-        if !names.contains(&name) {
-            names.push(name);
+        let meant = if name == INFLIGHT {
+            INFLIGHT_LINKS
+        } else {
+            &[name]
+        };
+        for name in meant {
+            if !names.iter().any(|known| known == name) {
+                names.push((*name).to_owned());
+            }
         }
     }
     names
+}
+
+fn controller_of_requests(chosen: &[String]) -> &str {
+    match chosen {
+        [first, ..] if !chosen.iter().any(|name| name == REQUEST_CONTROLLER) => first,
+        _ => REQUEST_CONTROLLER,
+    }
 }
 
 /// Fails now rather than after the work. Leaves what is there as it is.
@@ -174,28 +258,24 @@ fn check_writable(report: &Path) -> Outcome {
         .map_err(|error| Failure::file("write the report", report, &error))
 }
 
-/// Runs all cells on all cores, behind a progress bar.
-fn transfer(
-    payload: &Payload,
-    seed: u64,
-    links: &[String],
-    controllers: &[String],
-) -> Outcome<Vec<Measured>> {
-    let mut cells = Vec::new();
+/// Makes all transfers and requests of `run` on all cores, behind a progress bar.
+fn work(run: &mut Run, requests: usize) -> Outcome {
     let delivered = Arc::new(AtomicU64::new(0));
-    for link in links {
-        for controller in controllers {
-            cells.push(Cell::new(
-                link,
-                controller,
-                seed,
-                payload,
-                Arc::clone(&delivered),
-            )?);
+    let arms = [Some(None), run.fec.as_deref().map(Some)];
+    let mut cells = Vec::new();
+    for fec in arms.into_iter().flatten() {
+        for link in &run.links {
+            for controller in &run.controllers {
+                let delivered = Arc::clone(&delivered);
+                let (seed, payload) = (run.seed, &run.payload);
+                cells.push(Cell::new(link, controller, fec, seed, payload, delivered)?);
+            }
         }
     }
-    let total = payload.len().saturating_mul(cells.len() as u64);
-    let bar = ProgressBar::new(total);
+    let jobs = run.requests.jobs(run.seed, requests, &delivered);
+    let small: u64 = jobs.iter().map(requests::Job::bytes).sum();
+    let total = run.payload.len().saturating_mul(cells.len() as u64);
+    let bar = ProgressBar::new(total.saturating_add(small));
     if let Ok(style) =
         ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  {msg}  [{elapsed}]")
     {
@@ -220,6 +300,18 @@ fn transfer(
             bar.set_position(delivered.load(Ordering::Relaxed));
         },
     );
+    bar.set_message("small requests");
+    let tallies = crew::run_all(
+        &jobs,
+        workers,
+        TICK,
+        requests::Job::run,
+        |_: Option<&requests::Tally>| bar.set_position(delivered.load(Ordering::Relaxed)),
+    );
     bar.finish_and_clear();
-    Ok(measured)
+    run.requests.take(&jobs, tallies);
+    run.coded = measured;
+    let plain = run.links.len() * run.controllers.len();
+    run.cells = run.coded.drain(..plain.min(run.coded.len())).collect();
+    Ok(())
 }

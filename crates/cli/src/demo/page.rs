@@ -9,8 +9,10 @@ use tautline_sim::format_duration;
 
 use super::{
     Run,
-    cell::{Measured, Sample, transport},
+    cell::{Measured, Sample},
     figures,
+    network::transport,
+    requests,
 };
 
 /// Samples that one point of a goodput line looks back over, at least.
@@ -18,9 +20,9 @@ const SMOOTHING: u32 = 10;
 
 /// The report of a run.
 pub(super) fn report(run: &Run) -> Report {
-    let mut sections = vec![results(run)];
+    let mut sections = vec![results(run), requests::section(&run.requests)];
     sections.extend(run.links.iter().filter_map(|link| one_link(run, link)));
-    sections.push(definitions());
+    sections.push(definitions(run));
     sections.push(parameters(run));
     Report {
         title: "Tautline on slack links".to_owned(),
@@ -60,20 +62,16 @@ fn results(run: &Run) -> Section {
         legend(run),
         Block::Bars(BarChart {
             title: "Utilisation".to_owned(),
-            note: "Goodput of the whole transfer, handshake and start included, as a share of \
-                   capacity. The line over each group is the bound R."
+            note: "Goodput of the whole plain transfer, handshake and start included, as a share \
+                   of capacity. The line over each group is the bound R."
                 .to_owned(),
             y_unit: "%".to_owned(),
             groups: run.links.iter().map(group).collect(),
         }),
         Block::Table(figures::table(run)),
     ];
-    for cell in &run.cells {
-        if let Some(problem) = &cell.problem {
-            let text = format!("{} with {} failed: {problem}.", cell.link, cell.controller);
-            blocks.push(Block::Text(text));
-        }
-    }
+    let told = figures::beside(run).into_iter();
+    blocks.extend(told.chain(figures::problems(run)).map(Block::Text));
     Section {
         heading: "Results".to_owned(),
         blocks,
@@ -213,8 +211,8 @@ fn goodput_points(cell: &Measured, window: Duration) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn definitions() -> Section {
-    let mut entries: Vec<(String, String)> = figures::definitions()
+fn definitions(run: &Run) -> Section {
+    let mut entries: Vec<(String, String)> = figures::definitions(run)
         .into_iter()
         .map(|(term, meaning)| (term.to_owned(), format!("{meaning}.")))
         .collect();
@@ -283,9 +281,10 @@ fn parameters(run: &Run) -> Section {
     ];
     entries.push(("version", format!("tautline {}", env!("CARGO_PKG_VERSION"))));
     let command = format!(
-        "tautline demo --link {} --cc {} --seed {}",
+        "tautline demo --link {} --cc {} --fec {} --seed {}",
         run.links.join(","),
         run.controllers.join(","),
+        run.fec.as_deref().unwrap_or("none"),
         run.seed
     );
     let entries = entries

@@ -73,6 +73,20 @@ impl Payload {
         })
     }
 
+    /// The first `bytes` of it, or all if it is shorter.
+    pub(super) fn beginning(&self, bytes: u64) -> Self {
+        let end = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let data = self.data.slice(..end.min(self.data.len()));
+        let mut hasher = Hasher::new();
+        hasher.update(&data);
+        Self {
+            name: self.name.clone(),
+            cut: self.cut || data.len() < self.data.len(),
+            data,
+            digest: hasher.finish(),
+        }
+    }
+
     /// The file and how much of it.
     pub(super) fn describe(&self) -> String {
         let size = match self.len() {

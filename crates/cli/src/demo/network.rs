@@ -1,0 +1,103 @@
+//! A client and a server behind one link.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use tautline_sim::{
+    HostId, LinkConfig, LinkId, World,
+    quic::{App, QuicHost},
+    tls,
+};
+use tautline_transport::{
+    config::{ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
+    congestion,
+    endpoint::Endpoint,
+    fec::redundancy,
+    tls::{RustlsClient, RustlsServer},
+};
+
+use super::apps::FileServer;
+use crate::failure::{Failure, Outcome};
+
+const ALPN: &[u8] = b"tautline-demo";
+
+/// The simulated world and who is where in it.
+pub(super) struct Network {
+    pub(super) world: World,
+    pub(super) client: HostId,
+    pub(super) server: HostId,
+    /// `Backward` is from server to client.
+    pub(super) link: LinkId,
+}
+
+/// How both ends behave, but for the controller and the redundancy scheduler.
+pub(super) fn transport() -> TransportConfig {
+    Profile::Bulk.config()
+}
+
+/// [`transport`] with a controller and, if there is one, a redundancy scheduler; erasure correction
+/// is not negotiated without.
+pub(super) fn transport_with(controller: &str, fec: Option<&str>) -> Outcome<TransportConfig> {
+    let mut config = transport();
+    if let Some(factory) = congestion::registry::by_name(controller) {
+        config.congestion = factory;
+    }
+    if let Some(scheduler) = fec {
+        config.fec.redundancy = redundancy::registry::parse(scheduler)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        config.fec.decode = true;
+    }
+    Ok(config)
+}
+
+/// Puts the programs on their hosts; `client` is made from what it needs to connect.
+pub(super) fn build<C: App>(
+    seed: u64,
+    link: &LinkConfig,
+    transport: TransportConfig,
+    client: impl FnOnce(ClientConfig, SocketAddr) -> C,
+    server: FileServer,
+) -> Outcome<Network> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("TLS set-up: {error}"));
+    let transport = Arc::new(transport);
+    let mut world = World::new(seed);
+
+    let mut server_tls = tls::server_config(seed);
+    server_tls.alpn_protocols = vec![ALPN.to_vec()];
+    let server_tls = RustlsServer::new(server_tls).map_err(|error| failed(&error))?;
+    let mut server_config = ServerConfig::new(Arc::new(server_tls));
+    server_config.transport = Arc::clone(&transport);
+    let endpoint = Arc::new(EndpointConfig::default());
+    let server_endpoint = Endpoint::new(
+        Arc::clone(&endpoint),
+        Some(Arc::new(server_config)),
+        world.rng(1),
+    );
+
+    let mut client_tls = tls::client_config(seed.wrapping_add(1));
+    client_tls.alpn_protocols = vec![ALPN.to_vec()];
+    let client_tls = RustlsClient::new(client_tls).map_err(|error| failed(&error))?;
+    let mut client_config = ClientConfig::new(Arc::new(client_tls));
+    client_config.transport = transport;
+    let client_endpoint = Endpoint::new(endpoint, None, world.rng(2));
+
+    let client = client(client_config, server_address());
+    let client = QuicHost::new(client_endpoint, client_address(), client);
+    let server = QuicHost::new(server_endpoint, server_address(), server);
+    let client = world.add_host(client_address(), Box::new(client));
+    let server = world.add_host(server_address(), Box::new(server));
+    let link = world.connect(client, server, link.clone());
+    Ok(Network {
+        world,
+        client,
+        server,
+        link,
+    })
+}
+
+fn server_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 2], 443))
+}
+
+fn client_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 50_000))
+}
