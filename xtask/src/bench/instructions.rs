@@ -88,8 +88,9 @@ pub(super) fn run(programs: &Programs) -> Result<Section> {
 }
 
 fn one_end(programs: &Programs, subject: &Subject, end: End, name: &str) -> Result<String> {
-    let few = profile(programs, end, subject.few, subject.count)?;
-    let many = profile(programs, end, subject.many, subject.count)?;
+    let plain = || programs.ours().command(&programs.identity);
+    let few = profile(programs, &plain, end, subject.few, subject.count)?;
+    let many = profile(programs, &plain, end, subject.many, subject.count)?;
     let units = many.units - few.units;
     let each = (many.instructions - few.instructions) / units;
     let unit = subject.unit;
@@ -136,15 +137,46 @@ fn is_cipher(function: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-fn profile(programs: &Programs, end: End, load: &[&str], count: &str) -> Result<Profile> {
+/// Instructions per packet of a bulk download by our program as `command` starts it, sending and
+/// receiving.
+pub(super) fn bulk_per_packet(
+    programs: &Programs,
+    command: &dyn Fn() -> Command,
+) -> Result<[f64; 2]> {
+    if !tools::has("valgrind") {
+        bail!("no `valgrind` on the PATH (Debian: apt-get install valgrind)");
+    }
+    let bulk = &SUBJECTS[0];
+    let mut each = [f64::NAN; 2];
+    for (place, (end, _)) in each.iter_mut().zip(bulk.ends) {
+        let few = profile(programs, command, end, bulk.few, bulk.count)?;
+        let many = profile(programs, command, end, bulk.many, bulk.count)?;
+        *place = (many.instructions - few.instructions) / (many.units - few.units);
+    }
+    Ok(each)
+}
+
+/// `plain` is the program with what comes before `server` or `client`.
+fn profile(
+    programs: &Programs,
+    plain: &dyn Fn() -> Command,
+    end: End,
+    load: &[&str],
+    count: &str,
+) -> Result<Profile> {
     let program = programs.ours();
     let out = programs.folder.join("callgrind.out");
-    let plain = || program.command(&programs.identity);
     let mut watched = Command::new("valgrind");
     watched.args(["--tool=callgrind", "--quiet", "--log-file=/dev/null"]);
     watched.arg(format!("--callgrind-out-file={}", out.display()));
     let inner = plain();
     watched.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => watched.env(name, value),
+            None => watched.env_remove(name),
+        };
+    }
     let (mut server, mut client) = match end {
         End::Server => (watched, plain()),
         End::Client => (plain(), watched),

@@ -6,6 +6,7 @@
 
 mod codes;
 mod compare;
+mod fec;
 mod instructions;
 mod memory;
 mod pacing;
@@ -39,7 +40,7 @@ pub(crate) struct Options {
     /// Only these kernels of our erasure codes, of those that run here.
     #[arg(long, value_delimiter = ',')]
     kernels: Vec<String>,
-    /// Count the codes' instructions, too, with valgrind.
+    /// Count the instructions of codes and erasure correction, too, with valgrind.
     #[arg(long)]
     instructions: bool,
     /// Threads of every stack's runtime, instead of what suits it best; 0 is tokio's
@@ -65,6 +66,8 @@ enum What {
     Memory,
     /// Gaps between packets at three rates.
     Pacing,
+    /// Erasure correction negotiated where nothing is lost, beside plain: goodput and CPU per GB.
+    Fec,
     /// Instructions per packet and where they go.
     Callgrind,
     /// Our erasure codes beside reed-solomon-simd, rlnc, raptorq and reed-solomon-erasure: ratios to
@@ -101,6 +104,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if wanted(What::Pacing) {
         report.put(&pacing::run(&programs, options)?)?;
+    }
+    if wanted(What::Fec) {
+        report.put(&fec::run(&programs, options)?)?;
     }
     if wanted(What::Callgrind) {
         report.put(&instructions::run(&programs)?)?;

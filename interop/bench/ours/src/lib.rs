@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bench_kit::{
     CHUNKS, CONNECTION_WINDOW, Connection, Opener, RecvHalf, SOCKET_BUFFER, STREAM_WINDOW, STREAMS,
     SendHalf, Stack,
@@ -11,7 +11,12 @@ use bench_kit::{
 use bytes::Bytes;
 use tautline::{
     Endpoint, Profile, RecvStream, SendStream, TransportConfig, config::WindowConfig, tls,
+    transport::fec::redundancy::registry,
 };
+
+/// The environment variable with the redundancy scheduler, as `--fec` of the `tautline` program
+/// takes it; erasure correction is not negotiated without.
+pub const FEC: &str = "BENCH_FEC";
 
 /// The stack.
 pub struct Ours;
@@ -33,6 +38,17 @@ pub fn transport() -> TransportConfig {
     config
 }
 
+/// As [`transport`], with what [`FEC`] asks for.
+fn configured() -> Result<TransportConfig> {
+    let mut config = transport();
+    if let Some(scheduler) = std::env::var_os(FEC) {
+        let scheduler = scheduler.to_str().context("the scheduler is not UTF-8")?;
+        config.fec.redundancy = registry::parse(scheduler)?;
+        config.fec.decode = true;
+    }
+    Ok(config)
+}
+
 /// Any port.
 pub fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
@@ -46,7 +62,7 @@ impl Stack for Ours {
 
     fn server(identity: &Identity) -> Result<(Endpoint, SocketAddr)> {
         let mut config = tls::server_config(identity.rustls_server()?)?;
-        config.transport = Arc::new(transport());
+        config.transport = Arc::new(configured()?);
         let endpoint = Endpoint::builder()
             .server(config)
             .socket_buffer_bytes(SOCKET_BUFFER)
@@ -67,7 +83,7 @@ impl Stack for Ours {
 
     fn client(identity: &Identity) -> Result<Endpoint> {
         let mut config = tls::client_config(identity.rustls_client()?)?;
-        config.transport = Arc::new(transport());
+        config.transport = Arc::new(configured()?);
         Ok(Endpoint::builder()
             .client(config)
             .socket_buffer_bytes(SOCKET_BUFFER)
@@ -98,10 +114,15 @@ impl Connection for Peer {
     }
 
     fn counters(&self) -> String {
-        let stats = self.0.stats();
+        let (stats, fec) = (self.0.stats(), self.0.fec_stats());
         format!(
-            "\"packets_received\":{},\"packets_sent\":{}",
-            stats.packets_received, stats.packets_sent
+            "\"packets_received\":{},\"packets_sent\":{},\"bytes_received\":{},\
+             \"sources_received\":{},\"repairs_received\":{}",
+            stats.packets_received,
+            stats.packets_sent,
+            stats.bytes_received,
+            fec.sources_received,
+            fec.repairs_received,
         )
     }
 }
