@@ -40,7 +40,8 @@ fn folder() -> (tempfile::TempDir, String) {
 #[test]
 fn one_link_gives_a_table_and_a_page() {
     let (folder, hash) = folder();
-    let out = demo(folder.path(), &["--file", "small", "--link", "cellular"]);
+    let args = ["--file", "small", "--link", "cellular", "--requests", "5"];
+    let out = demo(folder.path(), &args);
     let table = text(&out.stdout);
     assert!(out.status.success(), "{table}\n{}", text(&out.stderr));
     for controller in registry::names() {
@@ -58,11 +59,23 @@ fn one_link_gives_a_table_and_a_page() {
         "utilisation",
         "retransmitted",
         &hash,
-        &format!("All {} transfers", registry::names().len()),
+        // Plain, and with erasure correction.
+        &format!("All {} transfers", 2 * registry::names().len()),
+        "with FEC",
+        "as auto decides",
+        "Small requests: 5 of 50000 bytes",
+        "wasted",
         ".html",
     ] {
         assert!(table.contains(part), "{part}:\n{table}");
     }
+    let requests = table
+        .lines()
+        .rfind(|line| line.starts_with("cellular  ") && line.ends_with("verified"));
+    assert!(requests.is_some(), "{table}");
+    let verdict = table.lines().find(|line| line.starts_with("cellular: "));
+    let verdict = verdict.unwrap_or_else(|| panic!("no verdict:\n{table}"));
+    assert!(verdict.contains("% bytes"), "{verdict}");
 
     let page = std::fs::read_to_string(folder.path().join("tautline-demo.html")).expect("a page");
     for part in [
@@ -71,6 +84,8 @@ fn one_link_gives_a_table_and_a_page() {
         "cellular",
         "Congestion window",
         "Round-trip time",
+        "Small requests",
+        "time of a request",
     ] {
         assert!(page.contains(part), "{part}");
     }
@@ -97,6 +112,8 @@ fn same_seed_same_figures() {
             "leo,da2gc",
             "--cc",
             "cubic",
+            "--requests",
+            "12",
             "--json",
             "--seed",
             seed,
@@ -123,7 +140,79 @@ fn same_seed_same_figures() {
         let share = transfer["utilisation"].as_f64().expect("a number");
         assert!(share > 0.0 && share < 0.9588, "{share}");
         assert!(transfer["trace_sha256"].is_string());
+        assert_eq!(transfer["with_fec"]["verified"], true);
+        assert_eq!(transfer["with_fec"]["sha256"], hash.as_str());
     }
+}
+
+#[test]
+fn erasure_correction_stands_beside_plain_or_not_at_all() {
+    let (folder, _) = folder();
+    let run = |fec: &[&str]| {
+        let args = [
+            "--file",
+            "small",
+            "--link",
+            "inflight",
+            "--cc",
+            "bbr3,newreno",
+            "--requests",
+            "24",
+            "--json",
+        ];
+        let out = demo(folder.path(), &[&args[..], fec].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+        json
+    };
+    let names = |json: &serde_json::Value| {
+        let links = json["requests"]["links"].as_array().expect("links");
+        links
+            .iter()
+            .map(|it| it["link"].clone())
+            .collect::<Vec<_>>()
+    };
+
+    let auto = run(&[]);
+    assert_eq!(auto["fec"], "auto");
+    assert_eq!(auto["requests"]["controller"], "bbr3");
+    assert_eq!(auto["requests"]["answer_bytes"], 50_000);
+    assert_eq!(names(&auto), ["da2gc", "mss"]);
+    for link in auto["requests"]["links"].as_array().expect("links") {
+        let (plain, coded) = (&link["plain"], &link["with_fec"]);
+        for arm in [plain, coded] {
+            assert_eq!(arm["requests"], 24);
+            assert_eq!(arm["answered"], 24);
+            assert!(arm["p95_ms"].as_f64() >= arm["median_ms"].as_f64(), "{arm}");
+            // These links lose packets, and it is said so.
+            assert!(arm["packets_dropped"].as_u64() > Some(0), "{arm}");
+        }
+        assert_eq!(plain["repair_symbols_sent"], 0);
+        assert_eq!(plain["packets_recovered"], 0);
+        assert!(coded["repair_symbols_sent"].as_u64() > Some(0), "{coded}");
+        assert!(coded["packets_recovered"].as_u64() > Some(0), "{coded}");
+    }
+
+    let none = run(&["--fec", "none"]);
+    assert!(none["fec"].is_null());
+    for link in none["requests"]["links"].as_array().expect("links") {
+        assert!(link.get("with_fec").is_none(), "{link}");
+    }
+    // What is plain does not depend on what stands beside it.
+    let both = auto["transfers"].as_array().expect("transfers").iter();
+    for (with, without) in both.zip(none["transfers"].as_array().expect("transfers")) {
+        assert!(with["trace_sha256"].is_string());
+        assert_eq!(with["trace_sha256"], without["trace_sha256"]);
+        assert!(without.get("with_fec").is_none(), "{without}");
+    }
+    for link in 0..2 {
+        let plain = |json: &serde_json::Value| json["requests"]["links"][link]["plain"].clone();
+        assert_eq!(plain(&auto), plain(&none));
+    }
+
+    let other = run(&["--fec", "constant:10,8"]);
+    assert_eq!(other["fec"], "constant:10,8");
+    assert_ne!(other["requests"], auto["requests"]);
 }
 
 #[test]
@@ -159,6 +248,8 @@ fn what_cannot_work_is_said_in_one_line() {
         ["--link", "carrier-pigeon"],
         ["--cc", "reno2000"],
         ["--bytes", "0"],
+        ["--fec", "magic"],
+        ["--requests", "0"],
     ] {
         let out = demo(folder.path(), &args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");
