@@ -249,7 +249,7 @@ pub(in crate::demo) fn definitions(requests: &Requests) -> Vec<(&'static str, &'
             (
                 "repair, recovered, wasted",
                 "repair symbols sent; lost packets that the client rebuilt from them; repair symbols \
-                 that arrived and told nothing new, nothing was lost or all was there",
+                 that arrived and told nothing new, for nothing was lost or all was there",
             ),
             (
                 "bytes",
