@@ -106,6 +106,11 @@ impl Deadlines {
         });
     }
 
+    /// Whether nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
     /// When repair symbols are due.
     pub(super) fn timer(&self) -> Option<Instant> {
         let lasts = self.pieces.iter().map(|piece| Some(piece.last));

@@ -25,9 +25,12 @@ const SHARE: f64 = 0.3;
 const PRICE: f64 = 0.03;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
+/// Losses that congestion does not account for, of which some have to be known before repair symbols leave
+/// on the way, and the round trips for which flow control is remembered to have held data back.
+const KNOWN_LOSSES: f64 = 0.5;
+const HELD_ROUNDS: u32 = 2;
 /// Parts of the flow control window that get repair symbols of their own, at most; the losses expected in
 /// such a part, and the packets that it has.
-const HELD_ROUNDS: u32 = 2;
 const PARTS: u64 = 8;
 const PART_LOSSES: f64 = 0.25;
 const LEAST_PART: u64 = 8;
@@ -171,7 +174,9 @@ impl Auto {
     fn is_held_back(&self, view: &RedundancyView) -> bool {
         let since = self.held_back.map(|at| view.now.saturating_since(at));
         let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
-        let flow = view.flow_window.filter(|_| lately);
+        // On the way what is merely assumed of a new path is not worth a fixed share of the link.
+        let known = view.loss.now.0 >= KNOWN_LOSSES;
+        let flow = view.flow_window.filter(|_| lately && known);
         flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
     }
 
@@ -227,9 +232,11 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
-        let due = self.deadlines.ask(view, self.chain(view));
-        if due != Repairs::NONE {
-            return due;
+        if !self.deadlines.is_empty() {
+            let due = self.deadlines.ask(view, self.chain(view));
+            if due != Repairs::NONE {
+                return due;
+            }
         }
         if view.held_back {
             self.held_back = Some(view.now);
