@@ -286,6 +286,6 @@ design = {{ kind = "grid" }}
             "{direction}: {runs} runs with losses in the last flight only, median {plain:.3} s; of that \
              {object:.3} with quirl-object, {auto:.3} with auto, {bound:.3} without loss"
         );
-        assert!(runs > 30 && object < 1.0 && auto < 1.0, "{direction}");
+        assert!(runs > 30 && object < 0.95 && auto < 0.98, "{direction}");
     }
 }

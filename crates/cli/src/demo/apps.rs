@@ -28,7 +28,7 @@ use tautline_transport::{
 use crate::checksum::{Digest, Hasher};
 
 /// The name in the server's certificate.
-pub(super) const SERVER_NAME: &str = "localhost";
+const SERVER_NAME: &str = "localhost";
 /// What the client asks; the server has only one thing to give.
 pub(super) const REQUEST: &[u8] = b"the file, please";
 
@@ -289,14 +289,23 @@ impl FileClient {
     }
 }
 
+/// Opens the connection of a program; the problem in words if it cannot.
+pub(super) fn connect(
+    cx: &mut Context<'_>,
+    config: ClientConfig,
+    server: SocketAddr,
+) -> Result<ConnectionHandle, String> {
+    let opened = cx.connect(config, server, SERVER_NAME);
+    opened.map_err(|error| error.to_string())
+}
+
 impl App for FileClient {
     fn on_start(&mut self, cx: &mut Context<'_>) {
-        let Some(config) = self.config.take() else {
-            return;
-        };
-        match cx.connect(config, self.server, SERVER_NAME) {
-            Ok(handle) => self.handle = Some(handle),
-            Err(error) => self.problem = Some(error.to_string()),
+        if let Some(config) = self.config.take() {
+            match connect(cx, config, self.server) {
+                Ok(handle) => self.handle = Some(handle),
+                Err(problem) => self.problem = Some(problem),
+            }
         }
     }
 

@@ -11,8 +11,9 @@ use super::{
     datagram_builder::{DatagramBuilder, SealContext},
     fates::frame_fates,
     fec_memory::Shared,
+    permit::Permit,
     rx::{FrameSummary, Received, packet_type_of},
-    tx::{MAX_BATCH_BYTES, Permit},
+    tx::MAX_BATCH_BYTES,
 };
 use crate::{
     endpoint::Transmit,

@@ -34,6 +34,8 @@ mod mtu_probe;
 mod observation;
 mod outbox;
 mod params;
+mod path_frames;
+mod permit;
 mod protect;
 mod rx;
 mod stats;

@@ -1,7 +1,7 @@
 //! The pump: which datagram leaves next, and what it carries.
 //!
-//! Owns: the order of paths, levels and frames; when sending is allowed at all.
-//! Does not own: header and AEAD bytes (`datagram_builder.rs`), the frames (each room's own), the
+//! Owns: the order of paths, levels and frames.
+//! Does not own: when sending is allowed (`permit.rs`), frames of paths (`path_frames.rs`), header and AEAD bytes (`datagram_builder.rs`), the frames (each room's own), the
 //! last words (`close.rs`).
 
 use super::{
@@ -10,6 +10,8 @@ use super::{
     fec::outlook,
     lifecycle::State,
     messages::one_way_delay,
+    path_frames::{AckWriting, write_other_acks, write_path_frames, write_probe, write_validation},
+    permit::Permit,
     protect::Protector,
     rx::packet_type_of,
 };
@@ -18,7 +20,7 @@ use crate::{
     fec::{Occasion, Outlook},
     observe,
     packet::PacketWriter,
-    path::{Contents, MIN_DATAGRAM, NetworkPath, PathSet},
+    path::{Contents, MIN_DATAGRAM, NetworkPath},
     space::{PacketNumberSpace, SpaceKind},
     time::Instant,
     tls::Level,
@@ -33,32 +35,6 @@ pub(crate) const MIN_INITIAL_DATAGRAM: usize = crate::path::FULL_DATAGRAM;
 pub(super) const MIN_PACKET_ROOM: usize = 64;
 /// Segmentation offload takes no more than this in one call.
 pub(super) const MAX_BATCH_BYTES: usize = 65_000;
-
-/// What congestion, pacing and amplification allow on a path right now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permit {
-    /// Anything.
-    Full,
-    /// What proves a path, and packets that do not count as in flight.
-    Validation,
-    /// Initial and Handshake packets, and packets that do not count as in flight.
-    Handshake,
-    /// Only packets that do not count as in flight.
-    AcksOnly,
-    /// Nothing.
-    Blocked,
-}
-
-impl Permit {
-    /// Whether packets of `level` may carry more than acknowledgements.
-    fn is_full(self, level: Level) -> bool {
-        match self {
-            Self::Full => true,
-            Self::Handshake => matches!(level, Level::Initial | Level::Handshake),
-            Self::Validation | Self::AcksOnly | Self::Blocked => false,
-        }
-    }
-}
 
 impl Connection {
     /// Fills the start of `buf` with one or more datagrams for one network path.
@@ -293,94 +269,6 @@ impl Connection {
             len,
             segment_size,
         })
-    }
-
-    /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
-    pub(super) fn permit(
-        &mut self,
-        now: Instant,
-        id: PathId,
-        mtu: usize,
-        batching: bool,
-    ) -> Permit {
-        let Some(path) = self.paths.get_mut(id) else {
-            return Permit::Blocked;
-        };
-        let budget = path.network.amplification.budget();
-        if budget < MIN_DATAGRAM {
-            return Permit::Blocked;
-        }
-        let probing =
-            path.pending.probes > 0 || self.handshake_probes.iter().any(|probes| *probes > 0);
-        if probing && id == PathId::ZERO || path.pending.probes > 0 {
-            return Permit::Full;
-        }
-        if path.space.is_full() || !path.recovery.can_send(mtu as u64) {
-            // A challenge passes, alone: whoever makes the address change must not thereby open
-            // the window. RFC 9000 s8.2.2.
-            return if path.network.challenge_due(now) {
-                Permit::Validation
-            } else {
-                self.permit_for_handshake(id, mtu)
-            };
-        }
-        if self.config.pacing && !batching && self.messages.in_use() {
-            let way = one_way_delay(path.recovery.rtt());
-            let mut needed = self.messages.needed_rate(now, way, &self.streams);
-            if let Some(sender) = self
-                .fec
-                .sender
-                .as_deref()
-                .filter(|sender| sender.has_repairs())
-            {
-                // They leave when it is time, and no pacer knew of them.
-                let bytes = u64::from(sender.queued()) * mtu as u64;
-                needed = needed.max(self.messages.rate_for(bytes, now, way, &self.streams));
-            }
-            path.recovery.set_least_rate(needed);
-        }
-        if self.config.pacing
-            && !batching
-            && let Some(at) = path.recovery.next_send_time(now, mtu as u64)
-        {
-            if path.network.wants_packet(now) {
-                return Permit::Validation;
-            }
-            path.pacing_until = Some(at);
-            let name = path.recovery.congestion().name();
-            self.observer.emit(now, || observe::Event::PolicyDecision {
-                policy: "pacing",
-                name,
-                path: Some(id),
-                decision: "wait",
-                values: [Some(at.saturating_since(now).as_secs_f64()), None],
-            });
-            return Permit::AcksOnly;
-        }
-        Permit::Full
-    }
-
-    /// What may leave although the congestion window is full.
-    ///
-    /// Until the handshake is confirmed, nothing tells the fate of early 0-RTT and 1-RTT data: no
-    /// PTO runs for it (RFC 9002 s6.2.1), and the peer may lack the keys to acknowledge it. Were
-    /// the handshake to wait for room behind it, neither would ever move. So the handshake's own
-    /// packets alone count against the window here.
-    fn permit_for_handshake(&self, id: PathId, mtu: usize) -> Permit {
-        if self.life.confirmed || id != PathId::ZERO {
-            return Permit::AcksOnly;
-        }
-        let in_flight: u64 = [&self.spaces.initial, &self.spaces.handshake]
-            .into_iter()
-            .flatten()
-            .map(PacketNumberSpace::bytes_in_flight)
-            .sum();
-        let window = self.paths.get(id).map_or(0, |path| path.recovery.window());
-        if in_flight + mtu as u64 <= window {
-            Permit::Handshake
-        } else {
-            Permit::AcksOnly
-        }
     }
 
     /// Builds one datagram into `room`. Returns its length and whether it holds 1-RTT packets only.
@@ -820,141 +708,6 @@ impl Connection {
         if level == Level::Handshake && self.side.is_client() {
             // RFC 9001 s4.9.1: the first Handshake packet sent ends the client's Initial space.
             self.discard_initial_keys(now);
-        }
-    }
-}
-
-/// How ACK frames are written.
-struct AckWriting {
-    exponent: u8,
-    multipath: bool,
-    timestamps: Option<crate::space::TimestampConfig>,
-}
-
-/// What a PTO or a keep-alive owes this path beside the data that the packet carries; whether it
-/// makes a PTO probe of the packet.
-fn write_probe(
-    path: &mut crate::path::Path,
-    peer_min_ack_delay_us: Option<u64>,
-    writer: &mut PacketWriter<'_>,
-) -> bool {
-    if path.pending.probes == 0 && !path.pending.ping {
-        return false;
-    }
-    // What is repeated may be probing frames only, which would not show a peer that our address
-    // changed. RFC 9000 s9.1.
-    if path.pending.probes > 0 || !writer.flags().ack_eliciting {
-        writer.push(&Frame::Ping);
-    }
-    if path.pending.immediate_ack && peer_min_ack_delay_us.is_some() {
-        writer.push(&Frame::ImmediateAck);
-    }
-    let probe = path.pending.probes > 0;
-    path.pending.probes = path.pending.probes.saturating_sub(1);
-    path.pending.ping = false;
-    path.pending.immediate_ack = false;
-    probe
-}
-
-/// A challenge that is due, and an answer if `answers` may leave; whether anything was written.
-/// First in the packet: interoperability tests look for them there.
-fn write_validation(
-    now: Instant,
-    path: &mut crate::path::Path,
-    datagram_size: usize,
-    answers: bool,
-    rng: &mut crate::rng::Rng,
-    writer: &mut PacketWriter<'_>,
-) -> bool {
-    let mut wrote = false;
-    if path.network.challenge_due(now)
-        && let Some(data) = path.network.next_challenge(now, datagram_size, rng)
-    {
-        wrote |= writer.push(&Frame::PathChallenge(data));
-    }
-    if answers
-        && let Some(data) = path.network.next_response()
-        && writer.push(&Frame::PathResponse(data))
-    {
-        path.network.response_sent();
-        wrote = true;
-    }
-    wrote
-}
-
-/// Frames that belong to this path alone, most urgent first.
-fn write_path_frames(
-    now: Instant,
-    path: &mut crate::path::Path,
-    acks: &AckWriting,
-    full: bool,
-    writer: &mut PacketWriter<'_>,
-) {
-    let ack_path = acks.multipath.then_some(path.id);
-    if path.space.received.has_unreported() {
-        path.space
-            .received
-            .write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
-    }
-    if !full {
-        return;
-    }
-    let frame_path = acks.multipath.then_some(path.id);
-    while let Some(sequence) = path.remote_cids.peek_retirement() {
-        if !writer.push(&Frame::RetireConnectionId {
-            path: frame_path,
-            sequence,
-        }) {
-            break;
-        }
-        path.remote_cids.pop_retirement();
-    }
-    while let Some(issued) = path.local_cids.peek_unsent() {
-        let frame = crate::wire::NewConnectionId {
-            path: frame_path,
-            sequence: issued.sequence,
-            retire_prior_to: 0,
-            cid: issued.cid,
-            token: issued.token,
-        };
-        if !writer.push(&Frame::NewConnectionId(frame)) {
-            break;
-        }
-        path.local_cids.pop_unsent();
-    }
-    if let Some(request) = path.ack_frequency.to_send {
-        let micros = u64::try_from(request.max_ack_delay.as_micros()).unwrap_or(u64::MAX);
-        let frame = Frame::AckFrequency {
-            sequence: path.ack_frequency.next_sequence,
-            threshold: request.ack_eliciting_threshold,
-            max_ack_delay_us: micros,
-            reordering: request.reordering_threshold,
-        };
-        if writer.push(&frame) {
-            path.ack_frequency.on_written(request);
-            path.recovery.on_ack_request(request);
-        }
-    }
-}
-
-/// Acknowledgements that other paths owe ride along.
-fn write_other_acks(
-    now: Instant,
-    this: PathId,
-    paths: &mut PathSet,
-    acks: &AckWriting,
-    writer: &mut PacketWriter<'_>,
-) {
-    if paths.len() == 1 {
-        return;
-    }
-    for other in paths.iter_mut().filter(|other| other.id != this) {
-        if other.space.received.ack_due(now) {
-            let path = (other.id != PathId::ZERO).then_some(other.id);
-            other
-                .space
-                .received
-                .write_ack(now, path, acks.exponent, acks.timestamps, writer);
         }
     }
 }

@@ -115,15 +115,10 @@ struct Sent {
     tense: bool,
 }
 
-/// Counts the losses of one path.
-#[derive(Debug, Default)]
-pub struct LossMonitor {
-    /// Packets in order of sending, from the oldest whose fate is open on.
-    pending: VecDeque<Sent>,
-    /// Whether the packet before the first of those was lost; `None` at the start.
-    before: Option<bool>,
-    /// Length of the run of losses that ends there.
-    run: f64,
+/// What outlasts a connection: all but what tells of packets under way, of protection, and of congestion
+/// to come. Old packets count less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
     arrivals: f64,
     losses: f64,
     /// Of neighbours, by the fate of the first: how often the second had the other one.
@@ -134,38 +129,15 @@ pub struct LossMonitor {
     bursts: f64,
     burst_sum: f64,
     burst_squares: f64,
-    symbols: f64,
-    symbols_missed: f64,
-    forecast: Forecast,
-    /// Packets that met congestion, as their losses tell, whatever was forecast.
-    congested: Range<PacketNumber>,
     /// Losses and packets by whether congestion was forecast when they left.
     by_forecast: [(f64, f64); 2],
-    estimate: LossEstimate,
 }
 
-impl LossMonitor {
-    /// One that begins with what another learnt before, weighted down.
-    pub fn with_memory(memory: &LossMemory) -> Self {
-        let mut monitor = Self::default();
-        for (count, known) in monitor.counts().into_iter().zip(memory.discounted().counts) {
-            *count = known;
-        }
-        monitor.review();
-        monitor
-    }
+impl Counts {
+    /// Of [`Self::all`] those that every packet makes older; the others have packets of their own.
+    const OF_EVERY_PACKET: usize = 9;
 
-    /// What another may begin with; `None` as long as this one knows no packet's fate.
-    pub fn memory(&self) -> Option<LossMemory> {
-        self.before?;
-        Some(LossMemory {
-            counts: self.counts_now(),
-        })
-    }
-
-    /// What outlasts the connection: all but what tells of packets under way, of protection, and of
-    /// congestion to come.
-    fn counts(&mut self) -> [&mut f64; LossMemory::COUNTS] {
+    fn all(&mut self) -> [&mut f64; LossMemory::COUNTS] {
         let [calm, tense] = &mut self.by_forecast;
         [
             &mut self.arrivals,
@@ -183,24 +155,43 @@ impl LossMonitor {
             &mut tense.1,
         ]
     }
+}
 
-    fn counts_now(&self) -> [f64; LossMemory::COUNTS] {
-        let [calm, tense] = self.by_forecast;
-        [
-            self.arrivals,
-            self.losses,
-            self.after_arrival,
-            self.losses_after_arrival,
-            self.after_loss,
-            self.arrivals_after_loss,
-            self.bursts,
-            self.burst_sum,
-            self.burst_squares,
-            calm.0,
-            calm.1,
-            tense.0,
-            tense.1,
-        ]
+/// Counts the losses of one path.
+#[derive(Debug, Default)]
+pub struct LossMonitor {
+    /// Packets in order of sending, from the oldest whose fate is open on.
+    pending: VecDeque<Sent>,
+    /// Whether the packet before the first of those was lost; `None` at the start.
+    before: Option<bool>,
+    /// Length of the run of losses that ends there.
+    run: f64,
+    counts: Counts,
+    symbols: f64,
+    symbols_missed: f64,
+    forecast: Forecast,
+    /// Packets that met congestion, as their losses tell, whatever was forecast.
+    congested: Range<PacketNumber>,
+    estimate: LossEstimate,
+}
+
+impl LossMonitor {
+    /// One that begins with what another learnt before, weighted down.
+    pub fn with_memory(memory: &LossMemory) -> Self {
+        let mut monitor = Self::default();
+        let all = monitor.counts.all().into_iter();
+        all.zip(memory.discounted().counts)
+            .for_each(|(count, known)| *count = known);
+        monitor.review();
+        monitor
+    }
+
+    /// What another may begin with; `None` as long as this one knows no packet's fate.
+    pub fn memory(&self) -> Option<LossMemory> {
+        self.before?;
+        let mut counts = self.counts;
+        let counts = counts.all().map(|count| *count);
+        Some(LossMemory { counts })
     }
 
     /// An ack-eliciting packet left.
@@ -256,26 +247,27 @@ impl LossMonitor {
     /// whose fate became known.
     pub fn review(&mut self) {
         self.consume();
-        let packets = self.arrivals + self.losses;
-        let [calm, tense] = self.by_forecast;
-        let (rate_low, rate_high) = wilson(self.losses, packets);
-        let burst_mean = share(self.burst_sum, self.bursts);
-        let burst_variance = share(self.burst_squares, self.bursts) - burst_mean * burst_mean;
+        let packets = self.counts.arrivals + self.counts.losses;
+        let [calm, tense] = self.counts.by_forecast;
+        let (rate_low, rate_high) = wilson(self.counts.losses, packets);
+        let burst_mean = share(self.counts.burst_sum, self.counts.bursts);
+        let burst_variance =
+            share(self.counts.burst_squares, self.counts.bursts) - burst_mean * burst_mean;
         self.estimate = LossEstimate {
             packets,
-            rate: share(self.losses, packets),
+            rate: share(self.counts.losses, packets),
             rate_low,
             rate_high,
-            loss_after_arrival: share(self.losses_after_arrival, self.after_arrival),
-            arrival_after_loss: if self.after_loss > 0.0 {
-                share(self.arrivals_after_loss, self.after_loss)
+            loss_after_arrival: share(self.counts.losses_after_arrival, self.counts.after_arrival),
+            arrival_after_loss: if self.counts.after_loss > 0.0 {
+                share(self.counts.arrivals_after_loss, self.counts.after_loss)
             } else {
                 1.0
             },
             burst_mean,
             burst_deviation: burst_variance.max(0.0).sqrt(),
             residual: share(self.symbols_missed, self.symbols),
-            after_loss: self.after_loss,
+            after_loss: self.counts.after_loss,
             tense: self.forecast.tense,
             now: if self.forecast.tense { tense } else { calm },
         };
@@ -318,7 +310,7 @@ impl LossMonitor {
             };
             self.pending.pop_front();
             let tense = tense || self.congested.contains(&number);
-            let [calm, forecast] = &mut self.by_forecast;
+            let [calm, forecast] = &mut self.counts.by_forecast;
             let (losses, packets) = if tense { forecast } else { calm };
             *packets = fade(*packets) + 1.0;
             *losses = fade(*losses) + f64::from(u8::from(lost));
@@ -330,41 +322,31 @@ impl LossMonitor {
     }
 
     fn count(&mut self, lost: bool) {
-        for sum in [
-            &mut self.arrivals,
-            &mut self.losses,
-            &mut self.after_arrival,
-            &mut self.losses_after_arrival,
-            &mut self.after_loss,
-            &mut self.arrivals_after_loss,
-            &mut self.bursts,
-            &mut self.burst_sum,
-            &mut self.burst_squares,
-        ] {
-            *sum = fade(*sum);
-        }
+        let all = self.counts.all().into_iter();
+        all.take(Counts::OF_EVERY_PACKET)
+            .for_each(|sum| *sum = fade(*sum));
         match self.before {
             Some(false) => {
-                self.after_arrival += 1.0;
-                self.losses_after_arrival += f64::from(u8::from(lost));
+                self.counts.after_arrival += 1.0;
+                self.counts.losses_after_arrival += f64::from(u8::from(lost));
             }
             Some(true) => {
-                self.after_loss += 1.0;
-                self.arrivals_after_loss += f64::from(u8::from(!lost));
+                self.counts.after_loss += 1.0;
+                self.counts.arrivals_after_loss += f64::from(u8::from(!lost));
             }
             None => {}
         }
         self.before = Some(lost);
         if lost {
-            self.losses += 1.0;
+            self.counts.losses += 1.0;
             self.run += 1.0;
             return;
         }
-        self.arrivals += 1.0;
+        self.counts.arrivals += 1.0;
         if self.run > 0.0 {
-            self.bursts += 1.0;
-            self.burst_sum += self.run;
-            self.burst_squares += self.run * self.run;
+            self.counts.bursts += 1.0;
+            self.counts.burst_sum += self.run;
+            self.counts.burst_squares += self.run * self.run;
             self.run = 0.0;
         }
     }

@@ -21,7 +21,7 @@ use tautline_transport::{
 
 use crate::{
     checksum::{Digest, Hasher},
-    demo::apps::{REQUEST, SERVER_NAME},
+    demo::apps::{REQUEST, connect},
 };
 
 /// From the end of an answer to the next request.
@@ -150,12 +150,11 @@ impl RequestClient {
 
 impl App for RequestClient {
     fn on_start(&mut self, cx: &mut Context<'_>) {
-        let Some(config) = self.config.take() else {
-            return;
-        };
-        match cx.connect(config, self.server, SERVER_NAME) {
-            Ok(handle) => self.handle = Some(handle),
-            Err(error) => self.problem = Some(error.to_string()),
+        if let Some(config) = self.config.take() {
+            match connect(cx, config, self.server) {
+                Ok(handle) => self.handle = Some(handle),
+                Err(problem) => self.problem = Some(problem),
+            }
         }
     }
 

@@ -6,7 +6,10 @@
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
-use super::model::{Chain, MOST};
+use super::{
+    model::{Chain, MOST},
+    slot,
+};
 use crate::{
     fec::redundancy::{RedundancyView, Repairs},
     time::{Instant, earliest},
@@ -176,10 +179,7 @@ fn retries(view: &RedundancyView, slack: Duration) -> u32 {
 /// What of the time that is left goes into timers, into the pacer, and into the way being longer than it
 /// was.
 fn margin(view: &RedundancyView) -> Duration {
-    let window = view.congestion_window.max(view.datagram_bytes).max(1);
-    let slot = view
-        .smoothed_rtt
-        .mul_f64(view.datagram_bytes as f64 / window as f64);
+    let slot = Duration::try_from_secs_f64(slot(view)).unwrap_or(Duration::MAX);
     // Four deviations and the peer's delay, of which the way there has half.
     let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
     MARGIN
@@ -222,45 +222,24 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
-        fec::redundancy::{auto::Auto, options::Options},
-        fec::{LossEstimate, Occasion, RedundancyScheduler},
+    use super::{
+        super::tests::{at, auto, view},
+        *,
     };
+    use crate::fec::{Occasion, RedundancyScheduler};
 
-    fn auto(options: &str) -> Auto {
-        Auto::parse(&Options::parse(options).unwrap()).unwrap()
-    }
-
-    fn at(ms: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(ms)
-    }
-
-    /// 20 Mb/s, 100 ms. At `now`, a packet of the message due at `deadline` has just left, the
-    /// `sources`th, and the `open` latest are not known to have arrived.
+    /// At `now`, a packet of the message due at `deadline` has just left, the `sources`th, and the
+    /// `open` latest are not known to have arrived.
     fn packet(now: u64, sources: u64, open: u16, deadline: u64, rate: f64) -> RedundancyView {
         RedundancyView {
             now: at(now),
             sources,
             in_flight: open.into(),
             span: open,
-            window_bytes: 300_000,
-            congestion_window: 250_000,
-            datagram_bytes: 1_250,
-            smoothed_rtt: Duration::from_millis(100),
             probe_timeout: Duration::from_millis(130),
-            one_way_delay: Duration::from_millis(50),
-            loss: LossEstimate {
-                packets: 10_000.0,
-                rate,
-                now: (10_000.0 * rate, 10_000.0),
-                arrival_after_loss: 1.0 - rate,
-                after_loss: 10_000.0 * rate,
-                ..LossEstimate::default()
-            },
             deadline: Some(at(deadline)),
             sent_deadline: Some(at(deadline)),
-            ..RedundancyView::default()
+            ..view(1, rate)
         }
     }
 

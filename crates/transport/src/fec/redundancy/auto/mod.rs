@@ -1,7 +1,8 @@
 //! `auto`: a repair symbol leaves when what it may save is worth more than what it costs.
 //!
 //! Owns: [`Auto`], what a repair symbol saves and costs.
-//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), what is known of losses
+//! (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
 mod deadlines;
@@ -58,8 +59,9 @@ struct Terms {
 /// something of the `n` is lost and all of it rebuilt ([`Chain::rescued`]); `D` how much later it
 /// would otherwise be complete, see [`Self::delay`]; `t` how long a repair symbol holds up what may
 /// follow. The `r` with the largest difference is taken, at most 0.3 `n`; those under way count.
-/// In the middle of a transfer nothing is sent: retransmission goes on beside new data, and only a
-/// repair symbol would hold that up.
+/// In the middle of a transfer nothing is sent, since retransmission goes on beside new data, and only a
+/// repair symbol would hold that up; unless flow control holds data back, where each part of its
+/// window is weighed so.
 ///
 /// *With a deadline* repair symbols leave at the last moment, for packets that are not known by then to
 /// have arrived. Where nothing can be known by then, because a round trip is longer, they cover all that
@@ -80,6 +82,12 @@ pub struct Auto {
     review: Option<Instant>,
     /// What the latest answer may save.
     saving: Duration,
+}
+
+/// Seconds between packets where the window is full.
+fn slot(view: &RedundancyView) -> f64 {
+    let window = view.congestion_window.max(view.datagram_bytes).max(1);
+    view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
 }
 
 impl Auto {
@@ -116,16 +124,10 @@ impl Auto {
     /// a link that is idle.
     fn cost(&self, view: &RedundancyView) -> f64 {
         if self.terms.cost {
-            PRICE * Self::slot(view)
+            PRICE * slot(view)
         } else {
             0.0
         }
-    }
-
-    /// Seconds between packets where the window is full.
-    fn slot(view: &RedundancyView) -> f64 {
-        let window = view.congestion_window.max(view.datagram_bytes).max(1);
-        view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
     }
 
     /// Seconds by which a loss among `packets` packets in flight makes all of them late: a round-trip
@@ -134,7 +136,7 @@ impl Auto {
     fn delay(&self, view: &RedundancyView, packets: u64) -> f64 {
         let rtt = view.smoothed_rtt.as_secs_f64();
         let packets = packets.max(1) as f64;
-        let follows = (packets * Self::slot(view)).min(rtt) / 2.0;
+        let follows = (packets * slot(view)).min(rtt) / 2.0;
         let tail = if self.terms.tail {
             let last = (FOLLOWERS / packets).min(1.0);
             last * view
@@ -190,23 +192,23 @@ impl Auto {
             return Repairs::NONE;
         }
         let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
-        self.saving = Duration::try_from_secs_f64(saving).unwrap_or_default();
-        Repairs {
-            count: u16::try_from(repairs).unwrap_or(u16::MAX),
-            window: view.span,
-            behind: 0,
-        }
+        self.over_all(view, repairs, saving)
     }
 
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
         let (repairs, saving) = self.best(view, view.in_flight, view.missing, sent);
-        if repairs <= sent {
+        self.over_all(view, repairs.saturating_sub(sent), saving)
+    }
+
+    /// So many repair symbols over all that is open, with what they may save in seconds.
+    fn over_all(&mut self, view: &RedundancyView, repairs: u64, saving: f64) -> Repairs {
+        if repairs == 0 {
             return Repairs::NONE;
         }
         self.saving = Duration::try_from_secs_f64(saving).unwrap_or_default();
         Repairs {
-            count: u16::try_from(repairs - sent).unwrap_or(u16::MAX),
+            count: u16::try_from(repairs).unwrap_or(u16::MAX),
             window: view.span,
             behind: 0,
         }
@@ -281,16 +283,16 @@ mod tests {
     use super::*;
     use crate::{fec::LossEstimate, fec::redundancy::registry};
 
-    fn auto(options: &str) -> Auto {
+    pub(super) fn auto(options: &str) -> Auto {
         Auto::parse(&Options::parse(options).unwrap()).unwrap()
     }
 
-    fn at(ms: u64) -> Instant {
+    pub(super) fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
     /// 20 Mb/s, 100 ms, so many packets under way.
-    fn view(in_flight: u64, rate: f64) -> RedundancyView {
+    pub(super) fn view(in_flight: u64, rate: f64) -> RedundancyView {
         RedundancyView {
             now: at(1_000),
             in_flight,

@@ -1,0 +1,149 @@
+//! Frames that concern a path rather than data.
+//!
+//! Owns: which of them go into a packet, and in what order. Does not own: when they are due (`path/`,
+//! `space/`), where they stand among other frames (`tx.rs`).
+
+use crate::{
+    packet::PacketWriter,
+    path::{Path, PathSet},
+    rng::Rng,
+    space::TimestampConfig,
+    time::Instant,
+    units::PathId,
+    wire::{Frame, NewConnectionId},
+};
+
+/// How ACK frames are written.
+pub(super) struct AckWriting {
+    pub(super) exponent: u8,
+    pub(super) multipath: bool,
+    pub(super) timestamps: Option<TimestampConfig>,
+}
+
+/// What a PTO or a keep-alive owes this path beside the data that the packet carries; whether it
+/// makes a PTO probe of the packet.
+pub(super) fn write_probe(
+    path: &mut Path,
+    peer_min_ack_delay_us: Option<u64>,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    if path.pending.probes == 0 && !path.pending.ping {
+        return false;
+    }
+    // What is repeated may be probing frames only, which would not show a peer that our address
+    // changed. RFC 9000 s9.1.
+    if path.pending.probes > 0 || !writer.flags().ack_eliciting {
+        writer.push(&Frame::Ping);
+    }
+    if path.pending.immediate_ack && peer_min_ack_delay_us.is_some() {
+        writer.push(&Frame::ImmediateAck);
+    }
+    let probe = path.pending.probes > 0;
+    path.pending.probes = path.pending.probes.saturating_sub(1);
+    path.pending.ping = false;
+    path.pending.immediate_ack = false;
+    probe
+}
+
+/// A challenge that is due, and an answer if `answers` may leave; whether anything was written.
+/// First in the packet: interoperability tests look for them there.
+pub(super) fn write_validation(
+    now: Instant,
+    path: &mut Path,
+    datagram_size: usize,
+    answers: bool,
+    rng: &mut Rng,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    let mut wrote = false;
+    if path.network.challenge_due(now)
+        && let Some(data) = path.network.next_challenge(now, datagram_size, rng)
+    {
+        wrote |= writer.push(&Frame::PathChallenge(data));
+    }
+    if answers
+        && let Some(data) = path.network.next_response()
+        && writer.push(&Frame::PathResponse(data))
+    {
+        path.network.response_sent();
+        wrote = true;
+    }
+    wrote
+}
+
+/// Frames that belong to this path alone, most urgent first.
+pub(super) fn write_path_frames(
+    now: Instant,
+    path: &mut Path,
+    acks: &AckWriting,
+    full: bool,
+    writer: &mut PacketWriter<'_>,
+) {
+    let ack_path = acks.multipath.then_some(path.id);
+    if path.space.received.has_unreported() {
+        path.space
+            .received
+            .write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
+    }
+    if !full {
+        return;
+    }
+    let frame_path = acks.multipath.then_some(path.id);
+    while let Some(sequence) = path.remote_cids.peek_retirement() {
+        if !writer.push(&Frame::RetireConnectionId {
+            path: frame_path,
+            sequence,
+        }) {
+            break;
+        }
+        path.remote_cids.pop_retirement();
+    }
+    while let Some(issued) = path.local_cids.peek_unsent() {
+        let frame = NewConnectionId {
+            path: frame_path,
+            sequence: issued.sequence,
+            retire_prior_to: 0,
+            cid: issued.cid,
+            token: issued.token,
+        };
+        if !writer.push(&Frame::NewConnectionId(frame)) {
+            break;
+        }
+        path.local_cids.pop_unsent();
+    }
+    if let Some(request) = path.ack_frequency.to_send {
+        let micros = u64::try_from(request.max_ack_delay.as_micros()).unwrap_or(u64::MAX);
+        let frame = Frame::AckFrequency {
+            sequence: path.ack_frequency.next_sequence,
+            threshold: request.ack_eliciting_threshold,
+            max_ack_delay_us: micros,
+            reordering: request.reordering_threshold,
+        };
+        if writer.push(&frame) {
+            path.ack_frequency.on_written(request);
+            path.recovery.on_ack_request(request);
+        }
+    }
+}
+
+/// Acknowledgements that other paths owe ride along.
+pub(super) fn write_other_acks(
+    now: Instant,
+    this: PathId,
+    paths: &mut PathSet,
+    acks: &AckWriting,
+    writer: &mut PacketWriter<'_>,
+) {
+    if paths.len() == 1 {
+        return;
+    }
+    for other in paths.iter_mut().filter(|other| other.id != this) {
+        if other.space.received.ack_due(now) {
+            let path = (other.id != PathId::ZERO).then_some(other.id);
+            other
+                .space
+                .received
+                .write_ack(now, path, acks.exponent, acks.timestamps, writer);
+        }
+    }
+}
