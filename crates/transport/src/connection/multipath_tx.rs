@@ -17,6 +17,10 @@ use crate::{
 /// Data that wait beyond this many windows look all the same to a scheduler.
 const FORESEEN: u64 = 64 << 20;
 
+/// Of a path that loses this share of its packets, the last data of a transfer is sent on another one
+/// too: to find out by a timeout would take several round trips.
+const WORTH_A_COPY: f64 = 0.002;
+
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -119,8 +123,9 @@ impl Connection {
             return None;
         }
         // The pump runs dry.
-        let choice = self.choose_path(now)?;
-        if self.fec.sender.is_some() {
+        if self.fec.sender.is_some()
+            && let Some(choice) = self.choose_path(now)
+        {
             self.ask_for_redundancy(now, Occasion::BurstEnd);
             if self.fec.has_repairs()
                 && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
@@ -180,7 +185,7 @@ impl Connection {
     /// Asks the scheduler about the paths that work.
     fn choose_path(&mut self, now: Instant) -> Option<Choice> {
         let views = self.path_views(now);
-        let credit = self.streams.connection_credit();
+        let more_follows = self.streams.more_may_follow();
         let waiting = match self.streams.waiting_bytes(FORESEEN) {
             // Nobody knows, of so many streams.
             0 if self.streams.has_data() => FORESEEN,
@@ -190,8 +195,7 @@ impl Connection {
             now,
             paths: &views,
             waiting,
-            ends: false,
-            flow_control: credit,
+            more_follows,
         };
         let multipath = self.multipath.as_mut()?;
         let choice = if views.is_empty() {
@@ -263,12 +267,13 @@ impl Connection {
                     continue;
                 };
                 let usual = from.one_way_delay();
+                let any = repeats == Repeats::All || from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
                     &mut path.space,
                     by.datagram,
-                    |packet| repeats == Repeats::All || packet.sent() + usual > arrives,
+                    |packet| any || packet.sent() + usual > arrives,
                     &mut fates,
                 );
                 fates.streams.forget_losses(notices);
@@ -301,6 +306,7 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
+        latest_rtt: rtt.latest(),
         min_rtt: rtt.min(),
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),

@@ -33,13 +33,14 @@ struct Course {
 
 impl Course {
     fn new(path: &PathView) -> Self {
-        let rtt = path.smoothed_rtt.as_secs_f64().max(1e-6);
+        let rtt = path.smoothed_rtt.max(path.latest_rtt);
+        let rtt = rtt.as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
             delay: path.one_way_delay().as_secs_f64(),
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
-            doubling: path.slow_start.then_some((window, rtt)),
+            doubling: (path.slow_start && !path.queues()).then_some((window, rtt)),
         }
     }
 
@@ -117,6 +118,9 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             margin.as_secs_f64()
         };
         let part = course.delivered(end - margin);
+        if view.more_follows && !is_fastest && holds_up(&courses, course, bytes) {
+            continue;
+        }
         // The fastest path takes what is left of a datagram, too.
         if part >= path.datagram.min(view.waiting) as f64 || is_fastest {
             let bytes = (part as u64).clamp(path.datagram, path.room().max(path.datagram));
@@ -128,6 +132,16 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
         }
     }
     best.map(|(choice, _)| choice)
+}
+
+/// Whether faster paths would have sent all `bytes` that may be sent before what goes on `slow` is there
+/// and has let the receiver's window move: then they would have to wait for it.
+fn holds_up(courses: &[Course], slow: &Course, bytes: f64) -> bool {
+    let faster = courses.iter().filter(|course| course.delay < slow.delay);
+    let meanwhile: f64 = faster
+        .map(|course| course.delivered(slow.delay + 2.0 * course.delay))
+        .sum();
+    meanwhile > bytes
 }
 
 /// As `earliest-completion`, with what goes on a slower path being sure to arrive before the rest;

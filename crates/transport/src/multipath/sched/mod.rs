@@ -36,6 +36,8 @@ pub struct PathView {
     pub status: PathStatus,
     /// Smoothed round-trip time; the estimate for a path without a sample.
     pub smoothed_rtt: Duration,
+    /// Newest round-trip sample.
+    pub latest_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Mean deviation of the round-trip time.
@@ -57,9 +59,17 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// One-way delay towards the peer, taken as half a round trip.
+    /// What the next packet takes to the peer: half of the shortest round trip, and whatever queue
+    /// the newest one met, which our own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        self.smoothed_rtt / 2
+        let latest = self.smoothed_rtt.max(self.latest_rtt);
+        latest.saturating_sub(self.min_rtt / 2)
+    }
+
+    /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
+    /// the path delivers.
+    pub fn queues(&self) -> bool {
+        self.latest_rtt > self.min_rtt + self.min_rtt / 4
     }
 
     /// Bytes the window still takes.
@@ -78,10 +88,9 @@ pub struct SchedulerView<'a> {
     pub paths: &'a [PathView],
     /// Bytes of data that wait to be sent, as far as flow control lets them go.
     pub waiting: u64,
-    /// Whether the application has said that no more follows of what waits.
-    pub ends: bool,
-    /// Bytes beyond what was sent that the receiver's connection window still takes.
-    pub flow_control: u64,
+    /// Whether more may follow: the application has not finished, or the peer's limits count only a
+    /// part of what it has written. Then data that arrives late holds up what comes after it.
+    pub more_follows: bool,
 }
 
 /// Where data goes.
