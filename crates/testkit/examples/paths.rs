@@ -79,6 +79,7 @@ fn fetch(
     congestion: &str,
     size: u64,
 ) -> Option<(f64, f64)> {
+    if std::env::var("DBG").is_ok() { eprintln!("RUN {} paths, first {} ms, seed {seed}", legs.len(), legs[0].0); }
     let remote = SocketAddr::from(([10, 0, 0, 2], 443));
     let mut world = World::new(seed);
     let mut transport = TransportConfig::default();

@@ -300,6 +300,8 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
     let stats = path.recovery.stats();
+    // Whoever sends little learns of losses from what arrives.
+    let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let by_window = Rate::from_bytes_over(window, smoothed);
     PathView {
         id: path.id,
@@ -315,6 +317,10 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         rate: metrics.bandwidth.unwrap_or(by_window),
         slow_start: path.recovery.is_slow_start(),
         datagram: path.mtu.datagram_size().into(),
-        loss: stats.packets_lost as f64 / stats.packets_sent.max(1) as f64,
+        loss: share(stats.packets_lost, stats.packets_sent).max(share(missing, received + missing)),
     }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }

@@ -33,8 +33,7 @@ struct Course {
 
 impl Course {
     fn new(path: &PathView) -> Self {
-        let rtt = path.smoothed_rtt.max(path.latest_rtt);
-        let rtt = rtt.as_secs_f64().max(1e-6);
+        let rtt = path.rtt().as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
             delay: path.one_way_delay().as_secs_f64(),

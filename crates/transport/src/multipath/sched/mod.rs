@@ -54,22 +54,27 @@ pub struct PathView {
     pub slow_start: bool,
     /// Bytes of a full datagram.
     pub datagram: u64,
-    /// Share of packets lost of late, 0 to 1.
+    /// Share of packets lost, 0 to 1: of ours, or of the peer's if that is more.
     pub loss: f64,
 }
 
 impl PathView {
+    /// The round trip now. A single long sample may be an acknowledgement that was delayed, a single
+    /// short one shows that a queue has gone.
+    pub fn rtt(&self) -> Duration {
+        self.smoothed_rtt.min(self.latest_rtt)
+    }
+
     /// What the next packet takes to the peer: half of the shortest round trip, and whatever queue
-    /// the newest one met, which our own data has filled.
+    /// there is now, which our own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        let latest = self.smoothed_rtt.max(self.latest_rtt);
-        latest.saturating_sub(self.min_rtt / 2)
+        self.rtt().saturating_sub(self.min_rtt / 2)
     }
 
     /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
     /// the path delivers.
     pub fn queues(&self) -> bool {
-        self.latest_rtt > self.min_rtt + self.min_rtt / 4
+        self.rtt() > self.min_rtt + self.min_rtt / 4
     }
 
     /// Bytes the window still takes.
