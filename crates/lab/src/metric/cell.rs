@@ -7,7 +7,7 @@ use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 use super::{CellMetric, bound::repair_bound, jain, quantile};
 use crate::{
     outcome::Item,
-    run::{FlowRecord, LinkRecord, Record},
+    run::{FlowRecord, LinkRecord, PathRecord, Record},
     stack::WireStats,
 };
 
@@ -38,7 +38,7 @@ pub const METRICS: &[CellMetric] = &[
         "request_completion_s",
         "s",
         Some(false),
-        "like completion_s, from the end of the handshake at the client",
+        "like completion_s, from when the client's workload could begin: the handshake complete and, with ready = \"paths\", its paths validated",
         "DCT without handshake (003 7.5.2)",
         |r| r
             .measured()
@@ -46,6 +46,17 @@ pub const METRICS: &[CellMetric] = &[
                 let (from, to) = (flow.connected?, flow.receiver.finished?);
                 Some(to.saturating_since(from).as_secs_f64())
             })
+            .try_fold(0.0f64, |most, one| Some(most.max(one?)))
+    ),
+    metric!(
+        "ready_s",
+        "s",
+        Some(false),
+        "from a measured flow's start until its client's workload could begin; the longest",
+        "",
+        |r| r
+            .measured()
+            .map(|flow| Some(flow.connected?.saturating_since(flow.start).as_secs_f64()))
             .try_fold(0.0f64, |most, one| Some(most.max(one?)))
     ),
     metric!(
@@ -254,6 +265,93 @@ pub const METRICS: &[CellMetric] = &[
                 .map(|flow| flow.receiver_wire.map(|wire| wire.bytes_sent))
                 .sum::<Option<u64>>()?;
             ratio(bytes as f64, sum(r, |wire| Some(wire.packets_sent))?)
+        }
+    ),
+    metric!(
+        "first_path_share",
+        "1",
+        None,
+        "UDP payload bytes that the measured flows' senders sent over the network's first path / over all; empty where none could take several",
+        "",
+        |r| {
+            let first = r.links.first()?;
+            let paths = || r.measured().flat_map(|flow| &flow.paths);
+            let sent = |path: &PathRecord| path.sender.map_or(0, |wire| wire.bytes_sent);
+            let own: u64 = paths()
+                .filter(|path| path.home == first.name)
+                .map(sent)
+                .sum();
+            let all: u64 = paths().map(sent).sum();
+            ratio(own as f64, all as f64)
+        }
+    ),
+    metric!(
+        "least_path_share",
+        "1",
+        None,
+        "the smallest share of one path in the UDP payload bytes of a measured flow's sender, of paths that were opened; empty likewise",
+        "",
+        |r| {
+            let of = |flow: &FlowRecord| {
+                let all: u64 = flow.path_bytes().sum();
+                ratio(flow.path_bytes().min()? as f64, all as f64)
+            };
+            r.measured().filter_map(of).min_by(f64::total_cmp)
+        }
+    ),
+    metric!(
+        "paths_used",
+        "1",
+        None,
+        "paths over which data came to a measured flow's receiver; the most of one flow; empty likewise",
+        "",
+        |r| {
+            let flows = r.measured().filter(|flow| !flow.paths.is_empty());
+            let used = flows.map(|flow| {
+                let came = |path: &&PathRecord| {
+                    path.receiver.is_some_and(|wire| wire.first_data.is_some())
+                };
+                flow.paths.iter().filter(came).count()
+            });
+            Some(used.max()? as f64)
+        }
+    ),
+    metric!(
+        "second_path_s",
+        "s",
+        Some(false),
+        "from a measured flow's start until the first packet with data had come to the receiver over a path other than the handshake's; the earliest; empty when none came",
+        "time to first byte on the second path (004 4.2)",
+        |r| {
+            let since = |flow: &FlowRecord| {
+                let came = flow.second_path()?;
+                Some(came.saturating_since(flow.start).as_secs_f64())
+            };
+            r.measured().filter_map(since).min_by(f64::total_cmp)
+        }
+    ),
+    metric!(
+        "share_of_paths",
+        "1",
+        Some(true),
+        "goodput of the measured flows / sum of R = 0.9588 x capacity x (1 - loss) over all paths of a network with paths side by side, in the first measured flow's direction",
+        "",
+        |r| {
+            let paths = r.links.iter().all(|link| link.is_path);
+            let direction = match r.measured().next()?.up {
+                true => Direction::Forward,
+                false => Direction::Backward,
+            };
+            let mut sum = 0.0;
+            for link in r.links.iter().filter(|_| paths) {
+                let config = match direction {
+                    Direction::Forward => &link.config.forward,
+                    Direction::Backward => &link.config.backward,
+                };
+                let rate = link.capacity(direction, r.window)?;
+                sum += rate * PAYLOAD_SHARE * (1.0 - config.loss.mean_rate());
+            }
+            ratio(goodput(r)?, sum)
         }
     ),
     metric!(

@@ -123,6 +123,7 @@ pub(super) fn play_with(
     let stack = Tautline::default();
     let setup = |local, remote, half, label| EndSetup {
         local,
+        others: Vec::new(),
         remote,
         half,
         start: Instant::ZERO,
