@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
-use super::{CellMetric, bound::repair_bound, jain, quantile};
+use super::{CellMetric, bound::repair_bound, jain, paths, quantile};
 use crate::{
     outcome::Item,
-    run::{FlowRecord, LinkRecord, PathRecord, Record},
+    run::{FlowRecord, LinkRecord, Record},
     stack::WireStats,
 };
 
@@ -23,6 +23,8 @@ macro_rules! metric {
         }
     };
 }
+
+pub(super) use metric;
 
 /// Every metric of a cell, in the order of the columns.
 pub const METRICS: &[CellMetric] = &[
@@ -267,93 +269,13 @@ pub const METRICS: &[CellMetric] = &[
             ratio(bytes as f64, sum(r, |wire| Some(wire.packets_sent))?)
         }
     ),
-    metric!(
-        "first_path_share",
-        "1",
-        None,
-        "UDP payload bytes that the measured flows' senders sent over the network's first path / over all; empty where none could take several",
-        "",
-        |r| {
-            let first = r.links.first()?;
-            let paths = || r.measured().flat_map(|flow| &flow.paths);
-            let sent = |path: &PathRecord| path.sender.map_or(0, |wire| wire.bytes_sent);
-            let own: u64 = paths()
-                .filter(|path| path.home == first.name)
-                .map(sent)
-                .sum();
-            let all: u64 = paths().map(sent).sum();
-            ratio(own as f64, all as f64)
-        }
-    ),
-    metric!(
-        "least_path_share",
-        "1",
-        None,
-        "the smallest share of one path in the UDP payload bytes of a measured flow's sender, of paths that were opened; empty likewise",
-        "",
-        |r| {
-            let of = |flow: &FlowRecord| {
-                let all: u64 = flow.path_bytes().sum();
-                ratio(flow.path_bytes().min()? as f64, all as f64)
-            };
-            r.measured().filter_map(of).min_by(f64::total_cmp)
-        }
-    ),
-    metric!(
-        "paths_used",
-        "1",
-        None,
-        "paths over which data came to a measured flow's receiver; the most of one flow; empty likewise",
-        "",
-        |r| {
-            let flows = r.measured().filter(|flow| !flow.paths.is_empty());
-            let used = flows.map(|flow| {
-                let came = |path: &&PathRecord| {
-                    path.receiver.is_some_and(|wire| wire.first_data.is_some())
-                };
-                flow.paths.iter().filter(came).count()
-            });
-            Some(used.max()? as f64)
-        }
-    ),
-    metric!(
-        "second_path_s",
-        "s",
-        Some(false),
-        "from a measured flow's start until the first packet with data had come to the receiver over a path other than the handshake's; the earliest; empty when none came",
-        "time to first byte on the second path (004 4.2)",
-        |r| {
-            let since = |flow: &FlowRecord| {
-                let came = flow.second_path()?;
-                Some(came.saturating_since(flow.start).as_secs_f64())
-            };
-            r.measured().filter_map(since).min_by(f64::total_cmp)
-        }
-    ),
-    metric!(
-        "share_of_paths",
-        "1",
-        Some(true),
-        "goodput of the measured flows / sum of R = 0.9588 x capacity x (1 - loss) over all paths of a network with paths side by side, in the first measured flow's direction",
-        "",
-        |r| {
-            let paths = r.links.iter().all(|link| link.is_path);
-            let direction = match r.measured().next()?.up {
-                true => Direction::Forward,
-                false => Direction::Backward,
-            };
-            let mut sum = 0.0;
-            for link in r.links.iter().filter(|_| paths) {
-                let config = match direction {
-                    Direction::Forward => &link.config.forward,
-                    Direction::Backward => &link.config.backward,
-                };
-                let rate = link.capacity(direction, r.window)?;
-                sum += rate * PAYLOAD_SHARE * (1.0 - config.loss.mean_rate());
-            }
-            ratio(goodput(r)?, sum)
-        }
-    ),
+    paths::FIRST_PATH_SHARE,
+    paths::LEAST_PATH_SHARE,
+    paths::PATHS_USED,
+    paths::SECOND_PATH_S,
+    paths::SHARE_OF_PATHS,
+    paths::STALL_MAX_MS,
+    paths::ITEM_EXCESS_MS,
     metric!(
         "items",
         "1",
@@ -472,7 +394,7 @@ pub const METRICS: &[CellMetric] = &[
     }),
 ];
 
-fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
@@ -531,7 +453,7 @@ fn has_window(record: &Record) -> Option<()> {
 }
 
 /// Bits per second.
-fn goodput(record: &Record) -> Option<f64> {
+pub(super) fn goodput(record: &Record) -> Option<f64> {
     has_window(record)?;
     Some(
         record

@@ -10,7 +10,7 @@ mod timed;
 use std::{cell::RefCell, io::Write, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
 pub use capture::Capture;
-pub use record::{FlowRecord, LinkRecord, PathRecord, Record, Sample};
+pub use record::{FlowRecord, LinkRecord, PathRecord, Record, Sample, Served};
 use tautline_sim::{
     Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
 };
@@ -75,6 +75,8 @@ struct Ends<'a> {
 pub struct Stage {
     world: World,
     links: Vec<LinkId>,
+    /// Of each link, what it had let go at samples; empty unless paths lie side by side.
+    served: Vec<Vec<(Instant, [Served; 2])>>,
     players: Vec<Player>,
     watch: Watch,
     audited: bool,
@@ -120,8 +122,10 @@ impl Stage {
                 });
             }
         }
+        let several = scene.network.homes.len() > 1;
         let mut stage = Self {
             world,
+            served: vec![Vec::new(); if several { links.len() } else { 0 }],
             links,
             players: Vec::new(),
             watch,
@@ -343,6 +347,16 @@ impl Stage {
 
     fn sample(&mut self) {
         let at = self.world.now();
+        for (history, link) in self.served.iter_mut().zip(&self.links) {
+            let served = [Direction::Forward, Direction::Backward].map(|direction| {
+                let stats = self.world.link_stats(*link, direction);
+                Served {
+                    packets: stats.served_packets,
+                    sojourn: stats.sojourn,
+                }
+            });
+            history.push((at, served));
+        }
         for index in 0..self.players.len() {
             let Some(player) = self.players.get(index) else {
                 continue;
@@ -394,6 +408,7 @@ impl Stage {
                 error: outcome(End::Client).error.or(outcome(End::Server).error),
                 sender_wire: self.wire(player, player.receiver.other()),
                 receiver_wire: self.wire(player, player.receiver),
+                homes: player.homes.iter().map(|(home, _)| home.clone()).collect(),
                 paths: self.paths(player),
                 up: player.receiver == End::Server,
                 direction: {
@@ -412,13 +427,15 @@ impl Stage {
             .links
             .iter()
             .zip(&scene.network.wires)
-            .map(|(link, wire)| LinkRecord {
+            .enumerate()
+            .map(|(index, (link, wire))| LinkRecord {
                 name: wire.name.clone(),
                 is_path: scene.network.homes.contains(&wire.name),
                 config: wire.config.clone(),
                 changes: wire.changes.clone(),
                 forward: self.world.link_stats(*link, Direction::Forward),
                 backward: self.world.link_stats(*link, Direction::Backward),
+                history: self.served.get(index).cloned().unwrap_or_default(),
             })
             .collect();
         let violations = if self.audited {

@@ -68,6 +68,8 @@ pub struct FlowRecord {
     pub sender_wire: Option<WireStats>,
     /// The receiving end's transport at the end.
     pub receiver_wire: Option<WireStats>,
+    /// The client's places, that of the handshake first.
+    pub homes: Vec<String>,
     /// Its paths, where it could have several, in the order in which they were opened.
     pub paths: Vec<PathRecord>,
     /// Whether most of its bytes go from client to server.
@@ -130,6 +132,15 @@ impl FlowRecord {
     }
 }
 
+/// What a direction of a link had done by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Packets that its queue let go.
+    pub packets: u64,
+    /// Their times together from reaching the queue until the last byte left.
+    pub sojourn: Duration,
+}
+
 /// What came of one link.
 #[derive(Clone, Debug)]
 pub struct LinkRecord {
@@ -145,6 +156,8 @@ pub struct LinkRecord {
     pub forward: DirectionStats,
     /// Counters the other way.
     pub backward: DirectionStats,
+    /// When which direction, forward first, had let how much go; of paths side by side alone.
+    pub history: Vec<(Instant, [Served; 2])>,
 }
 
 impl LinkRecord {
@@ -154,6 +167,25 @@ impl LinkRecord {
             Direction::Forward => &self.forward,
             Direction::Backward => &self.backward,
         }
+    }
+
+    /// Mean time in the queue of the packets that left it in the samples around two times; zero when
+    /// none did, `None` where no samples are kept.
+    pub fn queueing(
+        &self,
+        direction: Direction,
+        (from, to): (Instant, Instant),
+    ) -> Option<Duration> {
+        let side = usize::from(direction == Direction::Backward);
+        let at = |index: usize| self.history.get(index);
+        let before = self.history.partition_point(|(at, _)| *at <= from);
+        let after = self.history.partition_point(|(at, _)| *at < to);
+        let first = before.checked_sub(1).and_then(at);
+        let first = first.map(|(_, served)| served[side]).unwrap_or_default();
+        let last = at(after).or(self.history.last())?.1[side];
+        let packets = u32::try_from(last.packets - first.packets).unwrap_or(u32::MAX);
+        let sojourn = last.sojourn.saturating_sub(first.sojourn);
+        Some(sojourn.checked_div(packets).unwrap_or_default())
     }
 
     /// Capacity of one direction between two times, in bits per second, IP bytes counted: the mean
