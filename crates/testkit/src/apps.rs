@@ -13,9 +13,10 @@ use tautline_transport::{
     connection::Event,
     endpoint::{ConnectionHandle, Incoming},
     error::ConnectionError,
+    path::PathEvent,
     stream::{ReadOutcome, StreamEvent},
     time::Instant,
-    units::{Dir, StreamId},
+    units::{Dir, FourTuple, StreamId},
 };
 
 /// Bytes of the pattern written per call.
@@ -161,6 +162,9 @@ pub struct PatternClient {
     pub early: bool,
     /// Bytes sent after the length in every request.
     pub request_padding: usize,
+    /// Further paths to open once connected; with some, nothing is fetched before all of them work or
+    /// failed.
+    pub paths: Vec<FourTuple>,
     /// How the connection ended.
     pub ended: Option<ConnectionError>,
     /// Events other than of streams, in order.
@@ -189,6 +193,7 @@ impl PatternClient {
             close_when_done: true,
             early: false,
             request_padding: 0,
+            paths: Vec::new(),
             ended: None,
             events: Vec::new(),
             corrupt_at: None,
@@ -208,7 +213,32 @@ impl PatternClient {
         self.fetches.iter().filter_map(|fetch| fetch.done_at).max()
     }
 
+    /// How many of the further paths are settled: validated, or given up.
+    fn settled_paths(&self) -> usize {
+        let settled = |event: &&Event| {
+            matches!(
+                event,
+                Event::Path(PathEvent::Validated { .. } | PathEvent::Abandoned { .. })
+            )
+        };
+        self.events.iter().filter(settled).count()
+    }
+
+    fn open_paths(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
+            return;
+        };
+        for path in &self.paths {
+            let opened = connection.open_path(now, *path);
+            assert!(opened.is_ok(), "{path}: {opened:?}");
+        }
+    }
+
     fn open(&mut self, cx: &mut Context<'_>) {
+        if self.settled_paths() < self.paths.len() {
+            return;
+        }
         let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
             return;
         };
@@ -286,10 +316,15 @@ impl App for PatternClient {
             Event::Stream(_) => {}
             Event::Lost(error) => self.ended = Some(error),
             event => {
-                if event == Event::Connected {
+                let settles = matches!(event, Event::Path(_));
+                let connected = event == Event::Connected;
+                self.events.push(event);
+                if connected {
+                    self.open_paths(cx);
+                }
+                if connected || settles {
                     self.open(cx);
                 }
-                self.events.push(event);
             }
         }
     }

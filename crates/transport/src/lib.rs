@@ -28,6 +28,7 @@ pub mod endpoint;
 pub mod error;
 pub mod fec;
 pub mod message;
+pub mod multipath;
 pub mod observe;
 pub mod packet;
 pub mod path;

@@ -58,6 +58,8 @@ pub struct Setup {
     pub client_address: SocketAddr,
     /// The client's host's addresses; `client_address` alone when empty.
     pub client_addresses: Vec<SocketAddr>,
+    /// Further links between both hosts, each bound to the next of `client_addresses`.
+    pub parallel: Vec<LinkConfig>,
     /// The first is where clients connect to.
     pub server_addresses: Vec<SocketAddr>,
     pub tune_client: Box<dyn FnOnce(&mut ClientConfig)>,
@@ -93,6 +95,7 @@ impl Setup {
             client_version: Version::V1,
             client_address: client_address(),
             client_addresses: Vec::new(),
+            parallel: Vec::new(),
             server_addresses: vec![server_address()],
             tune_client: Box::new(|_| {}),
             tune_server: Box::new(|_| {}),
@@ -173,9 +176,25 @@ impl Setup {
         if self.client_addresses.is_empty() {
             self.client_addresses.push(self.client_address);
         }
+        let near = self.client_addresses.clone();
         let client = world.add_host(self.client_addresses, Box::new(client));
         let server = world.add_host(self.server_addresses, Box::new(server));
-        let link = self.scenario.install(&mut world, client, server);
+        let mut bound = |index: usize, config: LinkConfig| {
+            let near = (client, near.get(index).map(SocketAddr::ip));
+            let link = world.try_connect(near, (server, None), config);
+            link.unwrap_or_else(|error| panic!("path {index}: {error}"))
+        };
+        let (link, parallel) = if self.parallel.is_empty() {
+            (
+                self.scenario.install(&mut world, client, server),
+                Vec::new(),
+            )
+        } else {
+            let first = bound(0, self.scenario.link);
+            let further = self.parallel.into_iter().enumerate();
+            let further = further.map(|(index, link)| bound(index + 1, link));
+            (first, further.collect())
+        };
         let tap = if self.traced {
             Tap::new(&mut world, link)
         } else {
@@ -186,6 +205,7 @@ impl Setup {
             client,
             server,
             link,
+            parallel,
             tap,
             client_trace,
             server_trace,
@@ -225,6 +245,8 @@ pub struct Net<C, S> {
     pub client: HostId,
     pub server: HostId,
     pub link: LinkId,
+    /// The further links.
+    pub parallel: Vec<LinkId>,
     pub tap: Tap,
     pub client_trace: Trace,
     pub server_trace: Trace,

@@ -18,6 +18,7 @@ mod lifecycle;
 mod memory;
 mod messages;
 mod migration;
+mod multipath;
 mod network;
 mod observation;
 mod paths;

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, endpoint::UsedTokens,
-    fec::FecConfig, message::MessageConfig, observe::SharedSinkFactory,
+    fec::FecConfig, message::MessageConfig, multipath::MultipathConfig, observe::SharedSinkFactory,
     stream::sched::SharedStreamSchedulerFactory, wire::Version,
 };
 
@@ -192,9 +192,8 @@ pub struct TransportConfig {
     pub migration: bool,
     /// Connection IDs of the peer we are ready to hold, per path. Default 8; 64 bytes each. At least 2.
     pub active_connection_id_limit: u64,
-    /// Paths (RFC 10069) we accept beside path 0, or `None` to leave multipath off. Default `None`,
-    /// and nobody's choice yet: frames that open and close paths are not understood.
-    pub(crate) initial_max_path_id: Option<u32>,
+    /// Several paths at once, RFC 10069. Default `None`: off.
+    pub multipath: Option<MultipathConfig>,
     /// A second address the server moves clients to. RFC 9000 s9.6.
     pub preferred_address: Option<PreferredAddresses>,
 
@@ -253,7 +252,7 @@ impl Default for TransportConfig {
             spin_bit: true,
             migration: true,
             active_connection_id_limit: 8,
-            initial_max_path_id: None,
+            multipath: None,
             preferred_address: None,
             observer: None,
             limits: Limits::default(),

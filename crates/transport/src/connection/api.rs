@@ -9,7 +9,7 @@ use super::{Connection, ConnectionStats, EndpointEvent, Event};
 use crate::{
     datagram::{DatagramStats, SendDatagramError},
     observe,
-    path::PathStats,
+    path::{PathPhase, PathStats},
     stream::{
         Protection, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats,
         UnorderedOutcome, WriteError, sched::Priority,
@@ -222,9 +222,10 @@ impl Connection {
         self.datagrams.max_payload(self.datagram_room())
     }
 
-    /// Bytes of an application datagram that fill a packet on path 0.
+    /// Bytes of an application datagram that fit a packet on whichever path it takes.
     pub(crate) fn datagram_room(&self) -> usize {
-        let Some(path) = self.paths.get(PathId::ZERO) else {
+        let usable = self.paths.iter().filter(|path| path.is_usable());
+        let Some(path) = usable.min_by_key(|path| path.mtu.current()) else {
             return 0;
         };
         // Header byte, connection ID, packet number, AEAD tag; below, frame type and length.
@@ -238,7 +239,7 @@ impl Connection {
 
     /// Sends a PING, which the peer must acknowledge.
     pub fn ping(&mut self) {
-        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+        if let Some(path) = self.main_path_mut() {
             path.pending.ping = true;
         }
     }
@@ -280,7 +281,10 @@ impl Connection {
         Some(PathStats {
             id,
             four_tuple: path.network.four_tuple(),
-            validated: path.network.is_validated(),
+            validated: path.network.is_validated() && path.phase != PathPhase::Opening,
+            abandoned: path.is_abandoned(),
+            status: path.status.effective(),
+            degraded: path.is_silent(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
             latest_rtt: rtt.latest(),
@@ -301,9 +305,10 @@ impl Connection {
         self.paths.iter().map(|path| path.id)
     }
 
-    /// Smoothed round-trip time of path 0.
+    /// Smoothed round-trip time of the fastest path.
     pub fn rtt(&self) -> Duration {
-        self.smoothed_rtt(PathId::ZERO)
+        let id = self.main_path().map_or(PathId::ZERO, |path| path.id);
+        self.smoothed_rtt(id)
     }
 
     /// Where the peer is.

@@ -99,13 +99,18 @@ impl Connection {
                 symbols,
                 bytes,
             } => self.on_fec_window(epoch, symbols, bytes),
-            Frame::PathAbandon { .. }
-            | Frame::PathStatus { .. }
-            | Frame::MaxPathId(_)
-            | Frame::PathsBlocked(_)
-            | Frame::PathCidsBlocked { .. } => Err(TransportError::protocol_violation(
-                "multipath was not negotiated",
-            )),
+            Frame::PathAbandon { path, code } => self.on_path_abandon(now, path, code),
+            Frame::PathStatus {
+                path,
+                available,
+                sequence,
+            } => self.on_path_status(path, available, sequence),
+            Frame::MaxPathId(max) => self.on_max_path_id(max),
+            Frame::PathsBlocked(at) => self.on_paths_blocked(at),
+            Frame::PathCidsBlocked {
+                path,
+                next_sequence,
+            } => self.on_path_cids_blocked(path, next_sequence),
         }
     }
 
@@ -119,17 +124,25 @@ impl Connection {
             Frame::Ack(ack) => ack.path,
             Frame::NewConnectionId(new) => new.path,
             Frame::RetireConnectionId { path, .. } => *path,
+            Frame::PathAbandon { path, .. }
+            | Frame::PathStatus { path, .. }
+            | Frame::PathCidsBlocked { path, .. } => Some(*path),
+            // About no path in particular.
+            Frame::MaxPathId(_) | Frame::PathsBlocked(_) => Some(PathId::ZERO),
             Frame::ImmediateAck if !self.config.ack_frequency => {
                 let error = "IMMEDIATE_ACK was not offered";
                 return Err(TransportError::protocol_violation(error));
             }
             _ => None,
         };
-        if path.is_some() && !self.multipath_negotiated() {
-            let error = "multipath was not negotiated";
-            return Err(TransportError::protocol_violation(error));
+        match (path, &self.multipath) {
+            (None, _) => Ok(()),
+            (Some(path), Some(multipath)) => multipath.ids.check(path),
+            (Some(_), None) => {
+                let error = "multipath was not negotiated";
+                Err(TransportError::protocol_violation(error))
+            }
         }
-        Ok(())
     }
 
     fn on_ack(&mut self, received: &Received, ack: &Ack<'_>) -> Result<(), TransportError> {

@@ -1,6 +1,6 @@
 //! What acknowledgement and loss of packets mean to each room.
 
-use super::{Connection, handshake::CryptoStreams};
+use super::{Connection, handshake::CryptoStreams, multipath::unopened};
 use crate::{
     datagram::DatagramQueue,
     fec::{FecSender, OnLoss},
@@ -202,7 +202,12 @@ impl LossHandler for FrameFates<'_> {
             Token::HandshakeDone
             | Token::NewToken { .. }
             | Token::NewConnectionId { .. }
-            | Token::RetireConnectionId { .. } => {}
+            | Token::RetireConnectionId { .. }
+            | Token::MaxPathId
+            | Token::PathsBlocked
+            | Token::PathCidsBlocked { .. }
+            | Token::PathAbandon { .. }
+            | Token::PathStatus { .. } => {}
             token => self.streams.on_acked(token),
         }
     }
@@ -227,7 +232,12 @@ impl LossHandler for FrameFates<'_> {
             | Token::FecWindow { .. }
             | Token::AckFrequency { .. }
             | Token::NewConnectionId { .. }
-            | Token::RetireConnectionId { .. } => self.deferred.push(token),
+            | Token::RetireConnectionId { .. }
+            | Token::MaxPathId
+            | Token::PathsBlocked
+            | Token::PathCidsBlocked { .. }
+            | Token::PathAbandon { .. }
+            | Token::PathStatus { .. } => self.deferred.push(token),
             token => self.streams.on_lost(token),
         }
     }
@@ -313,11 +323,18 @@ impl Connection {
             match token {
                 Token::HandshakeDone => self.control.handshake_done = true,
                 Token::NewToken { index } => self.control.resend_token(index),
-                Token::NewConnectionId { path, sequence } => {
-                    if let Some(path) = self.paths.get_mut(path) {
+                Token::NewConnectionId { path: id, sequence } => {
+                    if let Some(path) = self.paths.get_mut(id) {
                         path.local_cids.resend(sequence);
+                    } else if let Some(unopened) = unopened(&mut self.multipath, id) {
+                        unopened.local.resend(sequence);
                     }
                 }
+                Token::MaxPathId
+                | Token::PathsBlocked
+                | Token::PathCidsBlocked { .. }
+                | Token::PathAbandon { .. }
+                | Token::PathStatus { .. } => self.on_path_frame_lost(token),
                 Token::RetireConnectionId { path, sequence } => {
                     if let Some(path) = self.paths.get_mut(path) {
                         path.remote_cids.resend_retirement(sequence);

@@ -241,7 +241,7 @@ impl Connection {
                 }
             }
         }
-        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+        if let Some(path) = self.paths.iter_mut().next() {
             let mut fates = frame_fates!(self, path, now);
             // Newest first, as acknowledgements come.
             for token in tokens.drain(..).rev() {

@@ -9,6 +9,7 @@ use std::{net::SocketAddr, time::Duration};
 use super::{Connection, EndpointEvent, Event, SessionSource, crypto_stream::CryptoStream};
 use crate::{
     error::{Code, ConnectionError, TransportError},
+    multipath::MultipathConfig,
     observe::{self, Abuse, DropReason, PacketKind},
     space::{PacketNumberSpace, SpaceKind, TimestampConfig},
     stream::PeerLimits,
@@ -170,7 +171,10 @@ impl Connection {
         }
         params.fec_decoder = config.fec.decoder_parameter();
         params.fec_encoder = config.fec.encoder_parameter();
-        params.initial_max_path_id = config.initial_max_path_id.map(u64::from);
+        params.initial_max_path_id = config
+            .multipath
+            .as_ref()
+            .map(MultipathConfig::initial_max_path_id);
         let available = self.endpoint.versions.clone();
         let chosen = self.handshake.version;
         params.version_information = Some(VersionInformation { chosen, available });
@@ -374,7 +378,7 @@ impl Connection {
                 self.observer
                     .emit(now, || observe::Event::KeysInstalled(Level::OneRtt));
                 if self.side().is_server() {
-                    self.request_connection_ids(PathId::ZERO);
+                    self.request_first_connection_ids();
                 }
             }
         }
@@ -396,7 +400,7 @@ impl Connection {
             self.apply_peer_parameters(now, params)?;
             if self.side().is_server() && self.keys.one_rtt.is_some() {
                 // The client's limit is known only now.
-                self.request_connection_ids(PathId::ZERO);
+                self.request_first_connection_ids();
             }
             self.outbox.push(Event::HandshakeDataReady);
         }
@@ -430,7 +434,7 @@ impl Connection {
                 self.check_early_protocol()?;
                 self.on_zero_rtt_rejected(now);
             }
-            self.request_connection_ids(PathId::ZERO);
+            self.request_first_connection_ids();
         }
         self.on_handshake_complete(now);
         if self.side().is_server() {
@@ -615,6 +619,7 @@ impl Connection {
             });
         }
         self.negotiate_fec(&params, now)?;
+        self.negotiate_multipath(&params)?;
         self.peer = params;
         self.restart_idle_on_receive(now);
         Ok(())

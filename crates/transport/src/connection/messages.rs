@@ -14,7 +14,6 @@ use crate::{
     },
     recovery::RttEstimator,
     time::Instant,
-    units::PathId,
 };
 
 impl Connection {
@@ -86,14 +85,14 @@ impl Connection {
 
     /// How long a packet takes to the peer, as far as known.
     pub(super) fn one_way_delay(&self) -> Duration {
-        let path = self.paths.get(PathId::ZERO);
+        let path = self.main_path();
         path.map_or(Duration::ZERO, |path| one_way_delay(path.recovery.rtt()))
     }
 
     /// Tells the room of messages what happened to its streams, and the time.
     pub(super) fn catch_up_with_messages(&mut self, now: Instant) {
         if self.messages.in_use() {
-            let path = self.paths.get(PathId::ZERO);
+            let path = self.main_path();
             let rtt = path.map(|path| path.recovery.rtt());
             let rtt = rtt.filter(|rtt| rtt.has_sample());
             let way = rtt.map_or_else(OneWay::default, |rtt| OneWay {

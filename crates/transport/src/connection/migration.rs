@@ -11,15 +11,16 @@ use super::{
 };
 use crate::{
     error::{ConnectionError, TransportError},
+    multipath::abandon,
     observe,
-    path::{NetworkPath, Path, PathEvent, Proof},
+    path::{NetworkPath, Path, PathEvent, PathPhase, Proof},
     time::Instant,
     units::{FourTuple, PathId},
     wire::NewConnectionId,
 };
 
 /// Connection IDs we issue per path at most, whatever the peer could hold.
-const ISSUED_IDS: u64 = 4;
+pub(super) const ISSUED_IDS: u64 = 4;
 
 impl Connection {
     /// Decides whether a packet from another address moves the path.
@@ -44,7 +45,7 @@ impl Connection {
         self.migrate(received.now, received.path, from, received.datagram_bytes);
     }
 
-    fn pto(path: &Path) -> Duration {
+    pub(super) fn pto(path: &Path) -> Duration {
         path.recovery.rtt().pto_base()
     }
 
@@ -128,7 +129,7 @@ impl Connection {
             .emit(now, || observe::Event::PathMigrated { path: id, from, to });
     }
 
-    fn announce_reset_token(&mut self, id: PathId) {
+    pub(super) fn announce_reset_token(&mut self, id: PathId) {
         if let Some(path) = self.paths.get(id)
             && let Some(token) = path.remote_cids.active().token
         {
@@ -201,6 +202,11 @@ impl Connection {
                     return Ok(());
                 }
                 path.forget_previous();
+                if path.phase == PathPhase::Opening {
+                    path.phase = PathPhase::Open;
+                    path.mtu.start(self.peer.max_udp_payload_size);
+                    path.recovery.on_mtu(path.mtu.current());
+                }
                 self.outbox
                     .push(Event::Path(PathEvent::Validated { path: id, to }));
                 self.observer
@@ -364,7 +370,7 @@ impl Connection {
     }
 
     /// Whether we may send from another address than the handshake's. RFC 9000 s9.
-    fn peer_lets_us_move(&self) -> bool {
+    pub(super) fn peer_lets_us_move(&self) -> bool {
         let remote = self.remote_address();
         let at_preferred = self.peer.preferred_address.as_ref().is_some_and(|to| {
             to.v4.map(SocketAddr::V4) == Some(remote) || to.v6.map(SocketAddr::V6) == Some(remote)
@@ -379,7 +385,7 @@ impl Connection {
         let id = new.path.unwrap_or(PathId::ZERO);
         let limit = self.config.limits.pending_retire_connection_ids;
         let Some(path) = self.paths.get_mut(id) else {
-            return Ok(());
+            return self.on_connection_id_of_unopened_path(new);
         };
         if path.remote_cids.active().cid.is_empty() {
             let error = "NEW_CONNECTION_ID while using a zero-length connection ID";
@@ -408,7 +414,7 @@ impl Connection {
             return Err(TransportError::protocol_violation(error));
         }
         let Some(path) = self.paths.get_mut(id) else {
-            return Ok(());
+            return self.on_retirement_of_unopened_path(id, sequence);
         };
         if path.local_cids.on_retire(sequence, &received.dcid)? {
             let left = path.local_cids.len();
@@ -446,6 +452,9 @@ impl Connection {
 
     /// Time for challenges, probes and their failures.
     pub(crate) fn on_path_timeout(&mut self, now: Instant, id: PathId) {
+        if self.forget_path_if_due(now, id) {
+            return;
+        }
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
@@ -474,7 +483,8 @@ impl Connection {
                 .take()
                 .filter(|previous| previous.is_validated() && !(proven && previous.is_silent()));
             // An address proven before, to which the peer returned, may stay though it is silent.
-            let alone = back.is_none() && !path.network.is_validated();
+            let opening = path.phase == PathPhase::Opening;
+            let alone = back.is_none() && (opening || !path.network.is_validated());
             path.previous_until = None;
             if let Some(previous) = back {
                 path.network = previous;
@@ -495,7 +505,10 @@ impl Connection {
                     path: id,
                     to,
                 });
-            if alone && self.side.is_server() {
+            if alone && self.paths.len() > 1 {
+                let code = abandon::PATH_UNSTABLE_OR_POOR;
+                let _ = self.abandon_path(now, id, code);
+            } else if alone && self.side.is_server() {
                 let error = ConnectionError::NoViablePath("the peer's new address did not answer");
                 self.die(now, error);
             }
@@ -547,7 +560,7 @@ fn may_lead_to(from: SocketAddr, to: SocketAddr) -> bool {
 
 /// Whether datagrams can go from a socket bound to `local` to `remote`; a socket bound to no IPv6
 /// address in particular reaches IPv4, too.
-fn can_reach(local: SocketAddr, remote: SocketAddr) -> bool {
+pub(super) fn can_reach(local: SocketAddr, remote: SocketAddr) -> bool {
     local.is_ipv4() == remote.is_ipv4() || (local.is_ipv6() && local.ip().is_unspecified())
 }
 

@@ -31,6 +31,8 @@ mod lifecycle;
 mod messages;
 mod migration;
 mod mtu_probe;
+mod multipath;
+mod multipath_tx;
 mod observation;
 mod outbox;
 mod params;
@@ -75,6 +77,7 @@ use control::Control;
 use fec::Fec;
 use handshake::{CryptoStreams, Handshake, KeyStore, LongSpaces};
 use lifecycle::Lifecycle;
+use multipath::{Multipath, unopened};
 use observation::Reported;
 use outbox::Outbox;
 
@@ -114,6 +117,8 @@ pub struct Connection {
     messages: Messages,
     control: Control,
     fec: Fec,
+    /// Several paths, where both ends speak RFC 10069.
+    multipath: Option<Box<Multipath>>,
     /// The peer's transport parameters, defaults until known.
     peer: TransportParameters,
     /// What the peer wants of receive timestamps.
@@ -191,6 +196,7 @@ impl Connection {
             messages: Messages::default(),
             control: Control::new(params.validation_tokens.clone()),
             fec: Fec::default(),
+            multipath: None,
             peer: TransportParameters::default(),
             timestamps: None,
             handshake_probes: [0; 2],
@@ -229,6 +235,7 @@ impl Connection {
         let window = self.paths.iter().map(|path| path.recovery.window()).sum();
         self.streams.set_congestion_window(window);
         self.catch_up_with_messages(now);
+        self.review_paths(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);
@@ -356,19 +363,9 @@ impl Connection {
         self.side.is_server() || self.handshake.peer_validated_us || self.life.confirmed
     }
 
-    fn multipath_negotiated(&self) -> bool {
-        self.config.initial_max_path_id.is_some() && self.peer.initial_max_path_id.is_some()
-    }
-
     /// How many key updates there have been.
     fn key_phase(&self) -> u64 {
         self.keys.one_rtt.as_ref().map_or(0, |keys| keys.phase())
-    }
-
-    /// The paths, for tests that open one by hand.
-    #[cfg(test)]
-    pub(crate) fn paths_mut(&mut self) -> &mut PathSet {
-        &mut self.paths
     }
 
     /// The endpoint's answer to a request.
@@ -379,9 +376,13 @@ impl Connection {
     }
 
     fn on_connection_ids(&mut self, id: PathId, ids: Vec<IssuedConnectionId>) {
-        if let Some(path) = self.paths.get_mut(id) {
+        let cids = match self.paths.get_mut(id) {
+            Some(path) => Some(&mut path.local_cids),
+            None => unopened(&mut self.multipath, id).map(|unopened| &mut unopened.local),
+        };
+        if let Some(cids) = cids {
             for issued in ids {
-                path.local_cids.issue(issued);
+                cids.issue(issued);
             }
         }
     }

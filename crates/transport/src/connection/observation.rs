@@ -88,6 +88,11 @@ impl Reported {
         self.paths.get_mut(index)
     }
 
+    /// A path is gone.
+    pub(super) fn forget_path(&mut self, id: PathId) {
+        self.paths.retain(|report| report.id != id);
+    }
+
     /// The loss timer went off and was told of.
     fn forget_loss_timer(&mut self, id: PathId) {
         if let Some(report) = self.paths.iter_mut().find(|report| report.id == id) {

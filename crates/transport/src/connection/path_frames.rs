@@ -4,8 +4,9 @@
 //! `space/`), where they stand among other frames (`tx.rs`).
 
 use crate::{
+    multipath::{PathStatus, StatusExchange},
     packet::PacketWriter,
-    path::{Path, PathSet},
+    path::{LocalCids, Path, PathSet},
     rng::Rng,
     space::TimestampConfig,
     time::Instant,
@@ -98,18 +99,9 @@ pub(super) fn write_path_frames(
         }
         path.remote_cids.pop_retirement();
     }
-    while let Some(issued) = path.local_cids.peek_unsent() {
-        let frame = NewConnectionId {
-            path: frame_path,
-            sequence: issued.sequence,
-            retire_prior_to: 0,
-            cid: issued.cid,
-            token: issued.token,
-        };
-        if !writer.push(&Frame::NewConnectionId(frame)) {
-            break;
-        }
-        path.local_cids.pop_unsent();
+    write_connection_ids(frame_path, &mut path.local_cids, writer);
+    if acks.multipath {
+        write_status(path.id, &mut path.status, writer);
     }
     if let Some(request) = path.ack_frequency.to_send {
         let micros = u64::try_from(request.max_ack_delay.as_micros()).unwrap_or(u64::MAX);
@@ -126,7 +118,62 @@ pub(super) fn write_path_frames(
     }
 }
 
-/// Acknowledgements that other paths owe ride along.
+/// Connection IDs that the peer has not been told; whether all fitted.
+fn write_connection_ids(
+    path: Option<PathId>,
+    cids: &mut LocalCids,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    while let Some(issued) = cids.peek_unsent() {
+        let frame = NewConnectionId {
+            path,
+            sequence: issued.sequence,
+            retire_prior_to: 0,
+            cid: issued.cid,
+            token: issued.token,
+        };
+        if !writer.push(&Frame::NewConnectionId(frame)) {
+            return false;
+        }
+        cids.pop_unsent();
+    }
+    true
+}
+
+/// What we wish a path to be used for; whether it fitted.
+fn write_status(id: PathId, status: &mut StatusExchange, writer: &mut PacketWriter<'_>) -> bool {
+    let Some((sequence, wish)) = status.unsent() else {
+        return true;
+    };
+    let frame = Frame::PathStatus {
+        path: id,
+        available: wish == PathStatus::Available,
+        sequence,
+    };
+    let written = writer.push(&frame);
+    if written {
+        status.on_written();
+    }
+    written
+}
+
+/// What the peer must know of a path that is not open yet; whether all fitted.
+pub(super) fn write_path_news(
+    id: PathId,
+    cids: &mut LocalCids,
+    status: &mut StatusExchange,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    write_connection_ids(Some(id), cids, writer) && write_status(id, status, writer)
+}
+
+/// Whether a path cannot carry its own acknowledgements, or not surely.
+pub(super) fn is_stranded(path: &Path) -> bool {
+    path.is_abandoned() || path.is_silent() || path.unnamed_until.is_some()
+}
+
+/// Acknowledgements that other paths owe and cannot send themselves ride along. Others stay with their
+/// path: its round-trip time would else be a mixture.
 pub(super) fn write_other_acks(
     now: Instant,
     this: PathId,
@@ -138,8 +185,8 @@ pub(super) fn write_other_acks(
         return;
     }
     for other in paths.iter_mut().filter(|other| other.id != this) {
-        if other.space.received.ack_due(now) {
-            let path = (other.id != PathId::ZERO).then_some(other.id);
+        if is_stranded(other) && other.space.received.ack_due(now) {
+            let path = acks.multipath.then_some(other.id);
             other
                 .space
                 .received

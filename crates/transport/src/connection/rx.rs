@@ -363,6 +363,12 @@ impl Connection {
         if matches!(self.life.state, State::Closing(_)) {
             return self.receive_while_closing(now, packet, header_len, payload_len);
         }
+        if self.paths.get(path).is_none() && !self.accept_path(now, path, meta, datagram_bytes) {
+            return Err(Unopened::Drop(
+                DropReason::UnknownConnectionId,
+                "path cannot be opened",
+            ));
+        }
         self.stats.packets_received += 1;
         let kind = kind_of(protected.level);
         let received = Received {
@@ -408,13 +414,19 @@ impl Connection {
 
     /// The path a packet belongs to; `None` for connection IDs that are not (or no longer) ours.
     fn path_of(&self, level: Level, dcid: &ConnectionId) -> Option<PathId> {
-        if level != Level::OneRtt || self.paths.len() == 1 {
+        let Some(multipath) = self.multipath.as_ref().filter(|_| level == Level::OneRtt) else {
             return self.paths.get(PathId::ZERO).map(|path| path.id);
-        }
-        self.paths
+        };
+        let open = self
+            .paths
             .iter()
             .find(|path| path.local_cids.contains(dcid))
-            .map(|path| path.id)
+            .map(|path| path.id);
+        open.or_else(|| {
+            // Clients open paths.
+            let opens = self.side.is_server();
+            opens.then(|| multipath.ids.by_local_cid(dcid)).flatten()
+        })
     }
 
     /// What can be said against a packet by its first byte and its datagram.

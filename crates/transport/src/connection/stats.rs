@@ -18,6 +18,8 @@ pub struct ConnectionStats {
     pub packets_sent: u64,
     /// QUIC packets received and opened.
     pub packets_received: u64,
+    /// Bytes of packets whose contents were handed to another path while they were under way.
+    pub bytes_repeated: u64,
     /// QUIC packets that could not be opened or were not wanted.
     pub packets_dropped: u64,
     /// Frames sent, by type.

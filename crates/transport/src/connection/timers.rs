@@ -53,7 +53,7 @@ impl Connection {
     pub(crate) fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
         let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
-        let path = self.paths.get_mut(id)?;
+        let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
         context.max_ack_delay = path.ack_frequency.max_ack_delay(context.max_ack_delay);
         let spaces = Spaces {
             initial: self.spaces.initial.as_mut().filter(|_| first),
@@ -153,6 +153,16 @@ impl Connection {
         }
     }
 
+    /// The path does not answer. Others may: what is under way here goes there at once, and a PING
+    /// finds out whether the path is alive. RFC 10069 s5.8.
+    fn probe_among_others(&mut self, id: PathId) {
+        self.hand_over(id, false);
+        if let Some(path) = self.paths.get_mut(id) {
+            path.pending.probes = 1;
+            path.pending.immediate_ack = true;
+        }
+    }
+
     fn arm_probe(&mut self, id: PathId, kind: SpaceKind, packets: u8) {
         match kind {
             SpaceKind::Initial | SpaceKind::Handshake => {
@@ -163,6 +173,10 @@ impl Connection {
                 self.crypto.get(kind).resend_unacked();
             }
             SpaceKind::Data => {
+                if self.has_choice_of_paths() {
+                    self.probe_among_others(id);
+                    return;
+                }
                 let Some(path) = self.paths.get_mut(id) else {
                     return;
                 };

@@ -10,7 +10,10 @@ use super::{
     fec::outlook,
     lifecycle::State,
     messages::one_way_delay,
-    path_frames::{AckWriting, write_other_acks, write_path_frames, write_probe, write_validation},
+    multipath_tx::Load,
+    path_frames::{
+        AckWriting, is_stranded, write_other_acks, write_path_frames, write_probe, write_validation,
+    },
     permit::Permit,
     protect::Protector,
     rx::packet_type_of,
@@ -84,6 +87,9 @@ impl Connection {
             let room = self.datagram_room();
             self.datagrams.drop_oversized(room);
         }
+        if self.has_choice_of_paths() {
+            return self.transmit_over_paths(now, buf, max_segments);
+        }
         for index in 0..self.paths.len() {
             let Some(id) = self.paths.id_at(index) else {
                 continue;
@@ -91,7 +97,7 @@ impl Connection {
             if let Some(transmit) = self.transmit_off_path(now, id, buf) {
                 return Some(transmit);
             }
-            if let Some(transmit) = self.transmit_on_path(now, id, buf, max_segments) {
+            if let Some(transmit) = self.transmit_on_path(now, id, buf, max_segments, Load::ANY) {
                 return Some(transmit);
             }
         }
@@ -99,7 +105,12 @@ impl Connection {
     }
 
     /// Challenges and answers for addresses that carry no data (yet, or any more).
-    fn transmit_off_path(&mut self, now: Instant, id: PathId, buf: &mut [u8]) -> Option<Transmit> {
+    pub(super) fn transmit_off_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+    ) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
         // Challenges leave rarely and when we choose. Answers leave when the peer chooses, and so
@@ -174,12 +185,13 @@ impl Connection {
     }
 
     /// Packets for the path's current address, as many as one segmentation batch takes.
-    fn transmit_on_path(
+    pub(super) fn transmit_on_path(
         &mut self,
         now: Instant,
         id: PathId,
         buf: &mut [u8],
         max_segments: usize,
+        load: Load,
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         path.pacing_until = None;
@@ -201,13 +213,15 @@ impl Connection {
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
-        if self.fec.has_repairs()
+        if load.takes_data()
+            && self.fec.has_repairs()
             && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
             return Some(repair);
         }
         let path = self.paths.get_mut(id)?;
-        let quantum = usize::try_from(path.recovery.send_quantum(now)).unwrap_or(usize::MAX);
+        let quantum = path.recovery.send_quantum(now).min(load.limit());
+        let quantum = usize::try_from(quantum).unwrap_or(usize::MAX);
         let batch = quantum
             .max(mtu)
             .min(max_segments.saturating_mul(mtu))
@@ -228,11 +242,11 @@ impl Connection {
             let Some(room) = room.get_mut(..available) else {
                 break;
             };
-            let built = self.build_datagram(now, id, room, permit, ecn);
+            let built = self.build_datagram(now, id, room, permit, ecn, load);
             let (written, only_one_rtt) = match built {
                 Some(built) => built,
                 None => {
-                    dry = permit == Permit::Full;
+                    dry = permit == Permit::Full && load == Load::ANY;
                     break;
                 }
             };
@@ -279,6 +293,7 @@ impl Connection {
         room: &mut [u8],
         permit: Permit,
         ecn: Ecn,
+        load: Load,
     ) -> Option<(usize, bool)> {
         let budget = self.paths.get(id)?.network.amplification.budget();
         let size = room
@@ -296,7 +311,9 @@ impl Connection {
             Level::ZeroRtt,
             Level::OneRtt,
         ] {
-            if level != Level::OneRtt && id != PathId::ZERO || !self.wants(now, id, level, permit) {
+            if level != Level::OneRtt && id != PathId::ZERO
+                || !self.wants(now, id, level, permit, load)
+            {
                 continue;
             }
             let reserve = open.as_ref().map_or(0, OpenPacket::sealed_len);
@@ -311,7 +328,7 @@ impl Connection {
                 self.seal(now, id, &mut builder, previous, ecn);
                 sealed_any = true;
             }
-            let Some(packet) = self.fill(now, id, &mut builder, level, permit) else {
+            let Some(packet) = self.fill(now, id, &mut builder, level, permit, load) else {
                 continue;
             };
             must_pad |=
@@ -329,6 +346,7 @@ impl Connection {
             }
             None if !sealed_any => {
                 if permit == Permit::Full
+                    && load == Load::ANY
                     && let Some(path) = self.paths.get_mut(id)
                 {
                     path.recovery.set_app_limited(now);
@@ -344,7 +362,7 @@ impl Connection {
     }
 
     /// Whether there is anything to say at `level`.
-    fn wants(&self, now: Instant, id: PathId, level: Level, permit: Permit) -> bool {
+    fn wants(&self, now: Instant, id: PathId, level: Level, permit: Permit, load: Load) -> bool {
         let full = permit.is_full(level);
         match level {
             Level::Initial | Level::Handshake => {
@@ -378,11 +396,11 @@ impl Connection {
                         || self.streams.has_data()
                         || self.datagrams.has_frames())
             }
-            Level::OneRtt => self.wants_one_rtt(now, id, permit),
+            Level::OneRtt => self.wants_one_rtt(now, id, permit, load),
         }
     }
 
-    fn wants_one_rtt(&self, now: Instant, id: PathId, permit: Permit) -> bool {
+    fn wants_one_rtt(&self, now: Instant, id: PathId, permit: Permit, load: Load) -> bool {
         if self.keys.one_rtt.is_none() {
             return false;
         }
@@ -396,12 +414,13 @@ impl Connection {
         if path.space.received.ack_due(now)
             || self.fec.ack_due()
             || permit == Permit::Validation && path.network.wants_packet(now)
+            || self.paths.len() > 1 && self.owes_stranded_acks(now, id)
         {
             return true;
         }
         let full = permit == Permit::Full;
         // In bulk the first question is the only one.
-        full && (self.streams.has_data()
+        full && (load.takes_data() && self.has_data()
             || path.pending.ping
             || path.pending.immediate_ack
             || path.pending.probes > 0
@@ -409,11 +428,16 @@ impl Connection {
             || path.ack_frequency.to_send.is_some()
             || path.local_cids.peek_unsent().is_some()
             || path.remote_cids.peek_retirement().is_some()
-            || self.control.has_frames()
-            || self.fec.owes_window()
-            || self.crypto.data.has_pending()
-            || self.streams.has_control()
-            || self.datagrams.has_frames())
+            || path.status.unsent().is_some())
+    }
+
+    /// Whether this is the path for acknowledgements that other paths owe and cannot send.
+    fn owes_stranded_acks(&self, now: Instant, id: PathId) -> bool {
+        let due = self
+            .paths
+            .iter()
+            .any(|path| path.id != id && is_stranded(path) && path.space.received.ack_due(now));
+        due && self.main_path().is_some_and(|path| path.id == id)
     }
 
     /// PTO probes that a space of the handshake still owes.
@@ -433,6 +457,7 @@ impl Connection {
         builder: &mut DatagramBuilder<'_>,
         level: Level,
         permit: Permit,
+        load: Load,
     ) -> Option<OpenPacket> {
         let scid = self.handshake.local_cid;
         let version = match level {
@@ -487,8 +512,11 @@ impl Connection {
         let payload = writer.remaining() + beyond;
         // Padding would become part of a symbol, and its datagram may need some.
         let padding = self.config.fec.padding;
-        let may_protect =
-            full && level == Level::OneRtt && builder_is_empty && !(padding && beyond > 0);
+        let may_protect = full
+            && load.takes_data()
+            && level == Level::OneRtt
+            && builder_is_empty
+            && !(padding && beyond > 0);
         let choices =
             may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();
         let next = choices.then(|| self.streams.next_protection()).flatten();
@@ -536,7 +564,7 @@ impl Connection {
             if level == Level::OneRtt {
                 let acks = AckWriting {
                     exponent: super::ACK_DELAY_EXPONENT,
-                    multipath: path.id != PathId::ZERO,
+                    multipath: self.multipath.is_some() && self.life.confirmed,
                     timestamps: self.timestamps,
                 };
                 if full || permit == Permit::Validation {
@@ -559,7 +587,10 @@ impl Connection {
                 write_path_frames(now, path, &acks, full, &mut writer);
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
             }
-            if full {
+            if full && !load.takes_data() {
+                let path = self.paths.get_mut(id)?;
+                open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
+            } else if full {
                 if level == Level::OneRtt
                     && let Some(receiver) = &mut self.fec.receiver
                 {
@@ -570,6 +601,9 @@ impl Connection {
                 let protects = protector.is_some();
                 let datagrams = self.config.fec.protect_datagrams && self.datagrams.has_frames();
                 if protects {
+                    if let Some(multipath) = &mut self.multipath {
+                        multipath.write(&mut writer);
+                    }
                     // A PING concerns the path: it stands before the symbol.
                     open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
                     if !self.config.fec.protect_datagrams {
@@ -582,6 +616,11 @@ impl Connection {
                 if level == Level::OneRtt {
                     self.control.write(&mut writer);
                     self.crypto.data.write(&mut writer);
+                    if let Some(multipath) = &mut self.multipath
+                        && !protects
+                    {
+                        multipath.write(&mut writer);
+                    }
                 }
                 self.streams.write_control(&mut writer);
                 self.datagrams.write(&mut writer);

@@ -187,7 +187,10 @@ impl Connection {
             SpaceKind::Handshake => self.spaces.handshake.as_ref(),
             SpaceKind::Data => self.paths.get(path).map(|path| &path.space),
         }
-        .is_none_or(|space| space.received.is_duplicate(number));
+        .map_or(kind != SpaceKind::Data, |space| {
+            // The first packet of a path that is not open yet has no space to look into.
+            space.received.is_duplicate(number)
+        });
         if duplicate {
             return Err(Unopened::Drop(DropReason::Duplicate, "duplicate"));
         }

@@ -185,6 +185,11 @@ impl FecSender {
         monitor.and_then(|(_, monitor)| monitor.memory())
     }
 
+    /// A path is gone.
+    pub fn forget_path(&mut self, path: PathId) {
+        self.monitors.retain(|(id, _)| *id != path);
+    }
+
     /// What is known of a path's losses.
     pub fn loss(&self, path: PathId) -> LossEstimate {
         let monitor = self.monitors.iter().find(|(id, _)| *id == path);

@@ -64,6 +64,23 @@ pub enum Token {
     FecWindow {
         epoch: u64,
     },
+    /// The latest MAX_PATH_ID.
+    MaxPathId,
+    /// The latest PATHS_BLOCKED.
+    PathsBlocked,
+    /// PATH_CIDS_BLOCKED of a path.
+    PathCidsBlocked {
+        path: PathId,
+    },
+    /// PATH_ABANDON of a path.
+    PathAbandon {
+        path: PathId,
+    },
+    /// PATH_STATUS_AVAILABLE or PATH_STATUS_BACKUP.
+    PathStatus {
+        path: PathId,
+        sequence: u64,
+    },
     /// An application datagram; `id` counts datagrams queued on the connection, from 0.
     Datagram {
         id: u64,

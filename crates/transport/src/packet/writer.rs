@@ -471,6 +471,14 @@ fn token_of(frame: &Frame<'_>) -> Option<Token> {
             sequence: *sequence,
         },
         Frame::HandshakeDone => Token::HandshakeDone,
+        Frame::MaxPathId(_) => Token::MaxPathId,
+        Frame::PathsBlocked(_) => Token::PathsBlocked,
+        Frame::PathCidsBlocked { path, .. } => Token::PathCidsBlocked { path: *path },
+        Frame::PathAbandon { path, .. } => Token::PathAbandon { path: *path },
+        Frame::PathStatus { path, sequence, .. } => Token::PathStatus {
+            path: *path,
+            sequence: *sequence,
+        },
         Frame::FecWindow { epoch, .. } => Token::FecWindow { epoch: *epoch },
         Frame::AckFrequency { sequence, .. } => Token::AckFrequency {
             sequence: *sequence,

@@ -93,6 +93,11 @@ impl LocalCids {
         self.active.iter().any(|active| active.cid == *cid)
     }
 
+    /// Sequence numbers of the IDs the peer may use.
+    pub fn sequences(&self) -> impl Iterator<Item = u64> {
+        self.active.iter().map(|active| active.sequence)
+    }
+
     /// Any active ID.
     pub fn first(&self) -> Option<ConnectionId> {
         self.active.front().map(|active| active.cid)
@@ -210,6 +215,17 @@ impl RemoteCids {
             retired: VecDeque::new(),
             retired_below: 0,
         }
+    }
+
+    /// Starts with the ID that came first for a path other than 0, whatever its sequence number.
+    pub(crate) fn first_of_path(new: &NewConnectionId, limit: u64) -> Self {
+        let mut cids = Self::new(new.cid, limit);
+        cids.active = RemoteCid {
+            sequence: new.sequence,
+            cid: new.cid,
+            token: Some(new.token),
+        };
+        cids
     }
 
     /// The ID to send to.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::AckStats;
 use crate::{
     congestion::ControllerMetrics,
+    multipath::PathStatus,
     recovery::RecoveryStats,
     units::{FourTuple, PathId},
 };
@@ -27,6 +28,39 @@ pub enum PathEvent {
         /// The address.
         to: FourTuple,
     },
+    /// A further path was opened by the client; it is being validated.
+    Opened {
+        /// Which path.
+        path: PathId,
+        /// Where it goes.
+        to: FourTuple,
+    },
+    /// Packets on the path have gone unanswered for a probe timeout; data goes elsewhere.
+    Degraded {
+        /// Which path.
+        path: PathId,
+    },
+    /// A degraded path answers again.
+    Recovered {
+        /// Which path.
+        path: PathId,
+    },
+    /// The path is closed: nothing is sent on it any more.
+    Abandoned {
+        /// Which path.
+        path: PathId,
+        /// Why, as RFC 10069 numbers reasons ([`crate::multipath::abandon`]).
+        code: u64,
+        /// Whether the peer closed it.
+        by_peer: bool,
+    },
+    /// The peer wishes to have the path used like this.
+    StatusChanged {
+        /// Which path.
+        path: PathId,
+        /// The wish.
+        status: PathStatus,
+    },
     /// No answer came, or full datagrams do not arrive; the path went back to its former address
     /// if there was one that may still be in use.
     ValidationFailed {
@@ -47,6 +81,12 @@ pub struct PathStats {
     pub four_tuple: FourTuple,
     /// Whether its address is proven.
     pub validated: bool,
+    /// Whether it was abandoned and only waits to be forgotten.
+    pub abandoned: bool,
+    /// How the ends want it to be used.
+    pub status: PathStatus,
+    /// Whether packets on it have gone unanswered for a probe timeout.
+    pub degraded: bool,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// Smallest round-trip time.

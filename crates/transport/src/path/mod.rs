@@ -36,6 +36,7 @@ pub(crate) use validation::{Proof, Validation, ValidationFailed};
 use crate::{
     ack::AckPolicy,
     config::TransportConfig,
+    multipath::StatusExchange,
     recovery::Recovery,
     rng::Rng,
     space::{PacketNumberSpace, SpaceKind},
@@ -92,6 +93,24 @@ pub(crate) struct Path {
     pub(crate) previous_until: Option<Instant>,
     /// The address changed; once the new one is proven, [`Path::start_over`].
     pub(crate) starts_over: bool,
+    /// How far its life has come.
+    pub(crate) phase: PathPhase,
+    /// Whether the ends want data on it.
+    pub(crate) status: StatusExchange,
+    /// The application was told that the path does not answer.
+    pub(crate) degraded: bool,
+}
+
+/// The life of a path. RFC 10069 s3.1, s3.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathPhase {
+    /// Its address is not proven yet.
+    Opening,
+    /// It may carry data.
+    Open,
+    /// Nothing is sent on it any more; what still arrives is acknowledged on other paths. `until` is
+    /// known once the peer has abandoned it, too. `code` is what we told it.
+    Abandoned { code: u64, until: Option<Instant> },
 }
 
 /// Small things that wait for the next packet on a path.
@@ -178,7 +197,26 @@ impl Path {
             unnamed_until: None,
             previous_until: None,
             starts_over: false,
+            phase: PathPhase::Open,
+            status: StatusExchange::default(),
+            degraded: false,
         }
+    }
+
+    /// Whether data may go on it, as far as its own state tells.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.phase == PathPhase::Open && self.unnamed_until.is_none()
+    }
+
+    /// Whether it was abandoned by either end.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self.phase, PathPhase::Abandoned { .. })
+    }
+
+    /// Whether the newest packets that ask for an acknowledgement have been waiting for longer than
+    /// a probe timeout.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.recovery.pto_count() > 0
     }
 
     /// The connection is over: what was sent needs no fate, what arrived no acknowledgement.
@@ -258,7 +296,10 @@ impl Path {
 
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
-        crate::time::earliest(self.validation_timer(), self.mtu_timer())
+        match self.phase {
+            PathPhase::Abandoned { until, .. } => until,
+            _ => crate::time::earliest(self.validation_timer(), self.mtu_timer()),
+        }
     }
 
     /// When MTU discovery goes on.

@@ -35,7 +35,6 @@ impl PathSet {
     }
 
     /// Adds a path; refuses a second one of the same identifier.
-    #[cfg_attr(not(test), expect(dead_code, reason = "further paths await RFC 10069"))]
     pub(crate) fn insert(&mut self, path: Path) -> bool {
         match self.paths.binary_search_by_key(&path.id, |path| path.id) {
             Ok(_) => false,
@@ -44,6 +43,12 @@ impl PathSet {
                 true
             }
         }
+    }
+
+    /// Takes a path out for good.
+    pub(crate) fn remove(&mut self, id: PathId) -> Option<Path> {
+        let index = self.index(id)?;
+        Some(self.paths.remove(index))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {

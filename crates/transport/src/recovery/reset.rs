@@ -1,7 +1,8 @@
 //! Packets that stop to matter without being acknowledged or lost.
 
 use super::{
-    LossHandler, OneWayDelay, Recovery, RttEstimator, build_controller, rate::DeliveryRate,
+    LossHandler, LossTrigger, OneWayDelay, Recovery, RttEstimator, build_controller,
+    rate::DeliveryRate, timer::is_repeated,
 };
 use crate::{
     congestion::Pacer,
@@ -57,6 +58,24 @@ impl Recovery {
             for token in space.sent.tokens_of(packet) {
                 handler.token_lost(kind, token);
             }
+        }
+        self.forget_in_flight(space, kind);
+    }
+
+    /// The path is given up: what its packets carried and nobody took over is lost. Says nothing about
+    /// congestion.
+    pub fn abandon(&mut self, space: &mut PacketNumberSpace, handler: &mut impl LossHandler) {
+        let kind = SpaceKind::Data;
+        for token in space.sent.take_orphans() {
+            handler.token_lost(kind, token);
+        }
+        for (number, packet) in space.sent.outstanding() {
+            for token in space.sent.tokens_of(packet) {
+                if !(packet.is_repeated() && is_repeated(token)) {
+                    handler.token_lost(kind, token);
+                }
+            }
+            handler.packet_lost(kind, number, packet, LossTrigger::TimeThreshold);
         }
         self.forget_in_flight(space, kind);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{LossHandler, Recovery, Spaces, TimerAction, TimerContext};
 use crate::{
     packet::Token,
-    space::{PacketNumberSpace, SpaceKind},
+    space::{PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
 };
 
@@ -86,18 +86,40 @@ impl Recovery {
             .filter(|(_, packet)| packet.ack_eliciting);
         for (_, packet) in oldest.take(packets) {
             for token in space.sent.tokens_of(packet) {
-                let repeated = !matches!(
-                    token,
-                    Token::Datagram { .. }
-                        | Token::Ack { .. }
-                        | Token::Symbol { .. }
-                        | Token::Repair { .. }
-                );
-                if repeated {
+                if is_repeated(token) {
                     handler.token_lost(SpaceKind::Data, token);
                 }
             }
         }
+    }
+
+    /// Reports what up to `bytes` of the oldest packets under way carried as lost, so that other paths
+    /// repeat it, each packet once; they stay in flight. `of` picks among them. Returns the bytes of
+    /// the packets picked.
+    pub fn hand_over(
+        &self,
+        space: &mut PacketNumberSpace,
+        bytes: u64,
+        of: impl Fn(&SentPacket) -> bool,
+        handler: &mut impl LossHandler,
+    ) -> u64 {
+        let mut picked = 0;
+        for (packet, tokens) in space.sent.outstanding_mut() {
+            if picked >= bytes {
+                break;
+            }
+            if packet.is_repeated() || !packet.ack_eliciting || !of(packet) {
+                continue;
+            }
+            packet.set_repeated();
+            picked += u64::from(packet.bytes);
+            for token in tokens {
+                if is_repeated(token) {
+                    handler.token_lost(SpaceKind::Data, token);
+                }
+            }
+        }
+        picked
     }
 
     /// The probe timeout and its space. RFC 9002 A.8 GetPtoTimeAndSpace.
@@ -133,6 +155,14 @@ impl Recovery {
         };
         Some((self.timer_anchor + base.saturating_mul(backoff), kind))
     }
+}
+
+/// Whether probes, and other paths, repeat what a token stands for.
+pub(super) fn is_repeated(token: Token) -> bool {
+    !matches!(
+        token,
+        Token::Datagram { .. } | Token::Ack { .. } | Token::Symbol { .. } | Token::Repair { .. }
+    )
 }
 
 /// The earliest time a packet of any space counts as lost.

@@ -60,6 +60,7 @@ pub struct SentPacket {
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
+    /// How many tokens it has; above them, [`REPEATED`].
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -68,7 +69,24 @@ pub struct SentPacket {
     pub(crate) snapshot: SendSnapshot,
 }
 
+/// What the packet carried was handed over to be sent once more: its own loss calls for nothing. A bit
+/// beside the number of tokens, which keeps the packet within a cache line.
+const REPEATED: u16 = 1 << 15;
+
 impl SentPacket {
+    fn token_count(&self) -> usize {
+        usize::from(self.tokens & !REPEATED)
+    }
+
+    /// Whether what it carried is sent once more whatever becomes of it.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.tokens & REPEATED != 0
+    }
+
+    pub(crate) fn set_repeated(&mut self) {
+        self.tokens |= REPEATED;
+    }
+
     /// A packet about to be pushed.
     pub(crate) fn new(sent: Instant, bytes: u16, snapshot: SendSnapshot) -> Self {
         Self {
@@ -228,10 +246,10 @@ impl SentPackets {
         while self.end() < number {
             self.ring.push_back(SentPacket::void(packet.sent));
         }
-        packet.tokens = u16::try_from(tokens.len()).unwrap_or(u16::MAX);
+        let most = usize::from(REPEATED - 1);
+        packet.tokens = tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
-        self.tokens
-            .extend(tokens.drain(..).take(usize::from(u16::MAX)));
+        self.tokens.extend(tokens.drain(..).take(most));
         self.eliciting_outstanding += usize::from(packet.ack_eliciting);
         self.ring.push_back(packet);
         evicted
@@ -244,7 +262,7 @@ impl SentPackets {
         if outstanding {
             self.eliciting_outstanding -= usize::from(front.ack_eliciting);
             self.orphans
-                .extend(self.tokens.iter().take(usize::from(front.tokens)));
+                .extend(self.tokens.iter().take(front.token_count()));
         }
         self.pop_front();
         outstanding.then_some((number, front))
@@ -271,7 +289,7 @@ impl SentPackets {
     fn pop_front(&mut self) {
         if let Some(packet) = self.ring.pop_front() {
             self.base += 1;
-            let count = usize::from(packet.tokens).min(self.tokens.len());
+            let count = packet.token_count().min(self.tokens.len());
             self.tokens.drain(..count);
             self.token_base = self.token_base.wrapping_add(count as u32);
         }
@@ -373,6 +391,20 @@ impl SentPackets {
             .map(|(index, packet)| (self.base + index as u64, packet))
     }
 
+    /// Outstanding packets, oldest first, with what each carried.
+    pub(crate) fn outstanding_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (&mut SentPacket, impl Iterator<Item = Token> + '_)> + '_ {
+        let (tokens, base) = (&self.tokens, self.token_base);
+        self.ring
+            .iter_mut()
+            .filter(|packet| packet.fate == Fate::Outstanding)
+            .map(move |packet| {
+                let carried = tokens_in(tokens, base, packet);
+                (packet, carried)
+            })
+    }
+
     /// Forgets settled packets at the front: acknowledged ones, and lost ones declared so at
     /// `lost_before` or earlier. Gives memory back when little is left.
     pub(crate) fn prune(&mut self, lost_before: Instant) {
@@ -415,7 +447,7 @@ fn tokens_in<'a>(
     packet: &SentPacket,
 ) -> impl Iterator<Item = Token> + use<'a> {
     let start = (packet.link.wrapping_sub(base) as usize).min(tokens.len());
-    let end = (start + usize::from(packet.tokens)).min(tokens.len());
+    let end = (start + packet.token_count()).min(tokens.len());
     tokens.range(start..end).copied()
 }
 

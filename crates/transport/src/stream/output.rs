@@ -115,6 +115,11 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
+    /// Bytes of new data that the peer's limit for the connection still takes.
+    pub fn connection_credit(&self) -> u64 {
+        self.credit.available()
+    }
+
     /// Whether some stream has data that only flow control keeps from leaving, or an application that
     /// waits for it. What cannot be told with little work is taken for no.
     pub fn is_held_back(&self) -> bool {

@@ -1,0 +1,284 @@
+//! Several paths at once, RFC 10069: capacity, failure, and the end of paths.
+
+use std::{net::SocketAddr, time::Duration};
+
+use tautline_sim::{Direction, LinkConfig, LinkId};
+use tautline_testkit::{
+    apps::{PatternClient, PatternServer},
+    pair::{client_address, server_address},
+};
+use tautline_transport::{
+    connection::Event,
+    multipath::{MultipathConfig, sched},
+    path::PathEvent,
+    time::Instant,
+    units::{FourTuple, PathId},
+};
+
+use crate::kit::{MS, Net, SECOND, Setup, wire};
+
+/// The client's address on path `index`.
+fn local(index: usize) -> SocketAddr {
+    match index {
+        0 => client_address(),
+        _ => SocketAddr::from(([10, 0, index as u8, 1], 50_000)),
+    }
+}
+
+fn four_tuple(index: usize) -> FourTuple {
+    FourTuple {
+        local: local(index),
+        remote: server_address(),
+    }
+}
+
+/// A client with an address on each of several links to the server, which fetches once all paths
+/// work.
+fn over(
+    seed: u64,
+    links: &[LinkConfig],
+    scheduler: &str,
+    lens: &[u64],
+    change: impl FnOnce(Setup) -> Setup,
+) -> (Net<PatternClient, PatternServer>, Vec<LinkId>) {
+    let scheduler = sched::registry::by_name(scheduler).expect("a scheduler");
+    let setup = Setup::new(seed, links[0].clone()).quiet().both(|config| {
+        let mut multipath = MultipathConfig::default();
+        multipath.scheduler = scheduler.clone();
+        config.multipath = Some(multipath);
+    });
+    let mut setup = change(setup);
+    setup.client_addresses = (0..links.len()).map(local).collect();
+    let further: Vec<FourTuple> = (1..links.len()).map(four_tuple).collect();
+    let lens = lens.to_vec();
+    setup.parallel = links[1..].to_vec();
+    let net = setup.build(
+        move |config, to| {
+            let mut client = PatternClient::new(config, to, &lens);
+            client.paths = further;
+            client
+        },
+        PatternServer::default(),
+    );
+    let mut all = vec![net.link];
+    all.extend(&net.parallel);
+    (net, all)
+}
+
+/// Seconds from the first moment that all paths worked to the last byte.
+fn fetch_time(net: &mut Net<PatternClient, PatternServer>, limit: Duration) -> f64 {
+    let ready = net.run_while(limit, |net| {
+        let connected = net.client_app().events.contains(&Event::Connected);
+        !connected || validated(net) < net.client_app().paths.len()
+    });
+    assert!(ready, "paths work: {:?}", net.client_app().events);
+    let start = net.now();
+    let done = net.finish(limit);
+    done.saturating_since(start).as_secs_f64()
+}
+
+fn validated(net: &Net<PatternClient, PatternServer>) -> usize {
+    let events = net.client_app().events.iter();
+    events
+        .filter(|event| matches!(event, Event::Path(PathEvent::Validated { .. })))
+        .count()
+}
+
+fn path_events(net: &Net<PatternClient, PatternServer>) -> Vec<PathEvent> {
+    let events = net.client_app().events.iter();
+    events
+        .filter_map(|event| match event {
+            Event::Path(event) => Some(*event),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn two_equal_paths_carry_twice_as_much() {
+    for scheduler in
+        sched::registry::names().filter(|name| !matches!(*name, "redundant" | "backup"))
+    {
+        let links = [wire(10, 22), wire(10, 22)];
+        let time = |links: &[LinkConfig]| {
+            let (mut net, _) = over(1, links, scheduler, &[10_000_000], |setup| setup);
+            fetch_time(&mut net, 60 * SECOND)
+        };
+        let ratio = time(&links[..1]) / time(&links);
+        println!("{scheduler}: {ratio:.3}");
+        assert!(ratio > 1.8, "{scheduler}: {ratio}");
+    }
+}
+
+#[test]
+fn five_paths_carry_almost_five_times_as_much() {
+    let links = vec![wire(10, 22); 5];
+    let (mut net, _) = over(1, &links, "auto", &[20_000_000], |setup| setup);
+    let five = fetch_time(&mut net, 60 * SECOND);
+    let (mut net, _) = over(1, &links[..1], "auto", &[20_000_000], |setup| setup);
+    let one = fetch_time(&mut net, 60 * SECOND);
+    println!("{:.3}", one / five);
+    assert!(one / five > 4.4, "{}", one / five);
+}
+
+#[test]
+fn a_slow_path_does_no_harm() {
+    for bytes in [10_000, 100_000, 1_000_000] {
+        let links = [wire(10, 22), wire(5, 102)];
+        let time = |links: &[LinkConfig]| {
+            let (mut net, _) = over(1, links, "auto", &[bytes], |setup| setup);
+            fetch_time(&mut net, 60 * SECOND)
+        };
+        let (best, both) = (time(&links[..1]), time(&links));
+        let other = time(&[links[1].clone(), links[0].clone()]);
+        println!("{bytes}: {best:.3} {both:.3} {other:.3}");
+        assert!(both < 1.01 * best, "{bytes}: {both} {best}");
+        assert!(other < 1.01 * best, "{bytes}: {other} {best}");
+    }
+}
+
+/// Path 0 dies at 2 s, in the directions given.
+fn with_a_death(directions: &[Direction], scheduler: &str) -> Net<PatternClient, PatternServer> {
+    let links = [wire(10, 22), wire(10, 22)];
+    let (mut net, ids) = over(3, &links, scheduler, &[5_000_000], |setup| setup);
+    net.client_stays();
+    for &direction in directions {
+        let link = ids[0];
+        net.world
+            .schedule(Instant::ZERO + 2 * SECOND, move |world| {
+                world.add_rule(link, direction, |_: &tautline_sim::PacketView<'_>| {
+                    tautline_sim::Verdict::Drop
+                });
+            });
+    }
+    net
+}
+
+#[test]
+fn a_dying_path_costs_little() {
+    for directions in [
+        &Direction::BOTH[..],
+        &[Direction::Forward],
+        &[Direction::Backward],
+    ] {
+        let mut net = with_a_death(directions, "auto");
+        let time = fetch_time(&mut net, 60 * SECOND);
+        println!("{directions:?}: {time:.3}");
+        // 2 s at 20 Mb/s, and 3 s less of overheads at 10.
+        assert!(time < 4.4, "{directions:?}: {time}");
+    }
+}
+
+#[test]
+fn a_path_that_comes_back_is_used_again() {
+    let links = [wire(10, 22), wire(10, 22)];
+    let (mut net, ids) = over(4, &links, "auto", &[20_000_000], |setup| setup);
+    let dead = std::rc::Rc::new(std::cell::Cell::new(false));
+    for direction in Direction::BOTH {
+        let dead = dead.clone();
+        net.world.add_rule(
+            ids[1],
+            direction,
+            move |_: &tautline_sim::PacketView<'_>| {
+                if dead.get() {
+                    tautline_sim::Verdict::Drop
+                } else {
+                    tautline_sim::Verdict::Pass
+                }
+            },
+        );
+    }
+    net.run_for(2 * SECOND);
+    dead.set(true);
+    net.run_for(2 * SECOND);
+    dead.set(false);
+    let back = net.now();
+    net.finish(60 * SECOND);
+    let took = net.now().saturating_since(back);
+    println!("{took:?}");
+    // Some 14 MB were left.
+    assert!(took < 8 * SECOND, "{took:?}");
+}
+
+#[test]
+fn both_ends_forget_a_path_that_failed_to_open() {
+    let links = [wire(10, 22), wire(10, 22)];
+    let (mut net, ids) = over(5, &links, "auto", &[200_000], |setup| setup);
+    net.client_stays();
+    for direction in Direction::BOTH {
+        net.world
+            .add_rule(ids[1], direction, |_: &tautline_sim::PacketView<'_>| {
+                tautline_sim::Verdict::Drop
+            });
+    }
+    net.finish(60 * SECOND);
+    net.run_for(10 * SECOND);
+    let events = path_events(&net);
+    assert!(
+        matches!(
+            events[..],
+            [
+                PathEvent::Opened {
+                    path: PathId(1),
+                    ..
+                },
+                PathEvent::ValidationFailed { .. },
+                PathEvent::Abandoned {
+                    path: PathId(1),
+                    ..
+                },
+            ]
+        ),
+        "{events:?}"
+    );
+    let client = net
+        .client_host()
+        .connections()
+        .next()
+        .expect("a connection");
+    assert_eq!(client.1.paths().collect::<Vec<_>>(), [PathId::ZERO]);
+}
+
+#[test]
+fn redundant_paths_hide_each_others_losses() {
+    let lossy = |seed| {
+        let mut link = wire(10, 22);
+        for direction in [&mut link.forward, &mut link.backward] {
+            direction.loss = tautline_sim::LossModel::uniform(0.05);
+        }
+        let _ = seed;
+        link
+    };
+    let links = [lossy(1), lossy(2)];
+    let (mut net, _) = over(6, &links, "redundant", &[50_000; 4], |setup| setup);
+    let both = fetch_time(&mut net, 60 * SECOND);
+    let (mut net, _) = over(6, &links[..1], "redundant", &[50_000; 4], |setup| setup);
+    let one = fetch_time(&mut net, 60 * SECOND);
+    println!("{both:.3} {one:.3}");
+    assert!(both < one);
+}
+
+#[test]
+fn packets_stay_bounded_over_many_paths() {
+    let links = [wire(10, 5), wire(10, 5)];
+    let (mut net, _) = over(7, &links, "auto", &[10_000], |setup| setup);
+    net.client_stays();
+    net.finish(60 * SECOND);
+    for round in 0..300 {
+        let now = net.now();
+        let client = net.client;
+        let host = net
+            .world
+            .node_mut::<tautline_sim::quic::QuicHost<PatternClient>>(client);
+        let handle = host.app().handle.expect("a connection");
+        let connection = host.connection_mut(handle).expect("a connection");
+        let last = connection.paths().last().expect("a path");
+        assert_eq!(connection.abandon_path(now, last, 0x3e), Ok(()), "{round}");
+        let opened = connection.open_path(now, four_tuple(1));
+        assert!(opened.is_ok(), "{round}: {opened:?}");
+        assert!(connection.paths().count() <= 8);
+        host.kick();
+        net.run_for(2_000 * MS);
+    }
+    assert_eq!(net.client_app().ended, None);
+}

@@ -1,0 +1,639 @@
+//! The paths of a connection beside the handshake's: opened, accepted, abandoned, forgotten.
+//!
+//! Owns: when a path may be opened, what the frames of RFC 10069 do, what happens to data under way
+//! when a path goes silent or away. Does not own: a path's own state (`path/`), identifiers and what
+//! waits to be told (`multipath/`), which path carries what (`multipath_tx.rs`).
+
+use std::collections::VecDeque;
+
+use super::{
+    Connection, EndpointEvent, Event,
+    fates::frame_fates,
+    migration::{ISSUED_IDS, can_reach},
+    path_frames::write_path_news,
+};
+use crate::{
+    endpoint::DatagramMeta,
+    error::TransportError,
+    multipath::{
+        AbandonPathError, OpenPathError, PathIds, PathNotices, PathStatus, Unopened, abandon,
+        sched::Scheduler,
+    },
+    packet::{PacketWriter, Token},
+    path::{Path, PathEvent, PathPhase},
+    space::SpaceKind,
+    time::Instant,
+    units::{FourTuple, PathId},
+    wire::{NewConnectionId, TransportParameters},
+};
+
+/// Paths that wait to be opened at most; 64 bytes each.
+const MAX_WISHES: usize = 16;
+/// Connection IDs we give for a path before it is opened.
+const IDS_IN_ADVANCE: u64 = 1;
+
+/// What a connection with several paths has beside them.
+#[derive(Debug)]
+pub(crate) struct Multipath {
+    pub(super) ids: PathIds,
+    pub(super) notices: PathNotices,
+    pub(super) scheduler: Box<dyn Scheduler>,
+    /// Paths that the application asked for and that lack connection IDs.
+    wishes: VecDeque<(PathId, FourTuple)>,
+    /// What each path had for views when the scheduler was asked last; kept for its memory.
+    pub(super) views: Vec<crate::multipath::sched::PathView>,
+}
+
+impl Multipath {
+    /// Whether something waits that any path may carry.
+    pub(super) fn has_frames(&self) -> bool {
+        !self.notices.is_empty() || self.ids.iter().any(|(_, it)| it.has_unsent())
+    }
+
+    /// Whether the application waits for the path to open.
+    fn is_wanted(&self, id: PathId) -> bool {
+        self.wishes.iter().any(|(wish, _)| *wish == id)
+    }
+
+    /// Writes what fits of it.
+    pub(super) fn write(&mut self, writer: &mut PacketWriter<'_>) {
+        self.notices.write(writer);
+        for (id, unopened) in self.ids.iter_mut() {
+            if !write_path_news(id, &mut unopened.local, &mut unopened.status, writer) {
+                return;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Both ends' parameters decide whether there can be several paths. RFC 10069 s2.
+    pub(super) fn negotiate_multipath(
+        &mut self,
+        params: &TransportParameters,
+    ) -> Result<(), TransportError> {
+        let (Some(config), Some(remote_max)) = (&self.config.multipath, params.initial_max_path_id)
+        else {
+            return Ok(());
+        };
+        let nameless = self.endpoint.connection_id_length == 0
+            || params
+                .initial_source_connection_id
+                .is_some_and(|cid| cid.is_empty());
+        if nameless {
+            let error = "multipath with zero-length connection IDs";
+            return Err(TransportError::protocol_violation(error));
+        }
+        self.multipath = Some(Box::new(Multipath {
+            ids: PathIds::new(config.initial_max_path_id(), remote_max),
+            notices: PathNotices::default(),
+            scheduler: config.scheduler.build(),
+            wishes: VecDeque::new(),
+            views: Vec::new(),
+        }));
+        Ok(())
+    }
+
+    /// The handshake has come far enough to give out connection IDs: for path 0, and one for each
+    /// path that may be opened.
+    pub(super) fn request_first_connection_ids(&mut self) {
+        self.request_connection_ids(PathId::ZERO);
+        self.request_ids_of_unopened();
+    }
+
+    fn request_ids_of_unopened(&mut self) {
+        let Some(multipath) = &self.multipath else {
+            return;
+        };
+        for path in multipath.ids.without_ids() {
+            self.outbox.endpoint(EndpointEvent::NeedConnectionIds {
+                path,
+                first_sequence: 0,
+                count: IDS_IN_ADVANCE.min(self.peer.active_connection_id_limit),
+            });
+        }
+    }
+
+    /// Opens a further path over `to`; it may carry data once [`PathEvent::Validated`] says so.
+    ///
+    /// May be called as soon as the connection is established: the path waits for the handshake to be
+    /// confirmed and for connection IDs.
+    ///
+    /// # Errors
+    /// [`OpenPathError`] when it cannot be opened now. [`PathEvent::Abandoned`] tells if it fails later.
+    pub fn open_path(&mut self, now: Instant, to: FourTuple) -> Result<PathId, OpenPathError> {
+        if self.is_closed() {
+            return Err(OpenPathError::Closed);
+        }
+        if self.side.is_server() {
+            return Err(OpenPathError::NotClient);
+        }
+        if self.config.multipath.is_none() {
+            return Err(OpenPathError::NotConfigured);
+        }
+        if self.multipath.is_none() {
+            return Err(OpenPathError::NotSupported);
+        }
+        if !self.config.migration || !self.peer_lets_us_move() {
+            return Err(OpenPathError::MigrationDisabled);
+        }
+        let taken = self
+            .paths
+            .iter()
+            .any(|path| !path.is_abandoned() && path.network.four_tuple().matches(&to));
+        if taken || to.remote.port() == 0 || !can_reach(to.local, to.remote) {
+            return Err(OpenPathError::BadAddresses);
+        }
+        let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotSupported)?;
+        if multipath.wishes.len() >= MAX_WISHES {
+            return Err(OpenPathError::TooManyPaths);
+        }
+        if multipath.wishes.iter().any(|(_, wish)| wish.matches(&to)) {
+            return Err(OpenPathError::BadAddresses);
+        }
+        let Some(id) = multipath.ids.take_next() else {
+            let at = multipath.ids.remote_max();
+            multipath.notices.paths_blocked(at);
+            return Err(OpenPathError::TooManyPaths);
+        };
+        multipath.wishes.push_back((id, to));
+        self.open_wanted_paths(now, true);
+        Ok(id)
+    }
+
+    /// Opens what was asked for and has connection IDs by now; `complains` to the peer where it has
+    /// given none.
+    fn open_wanted_paths(&mut self, now: Instant, complains: bool) {
+        if !self.life.confirmed {
+            return;
+        }
+        loop {
+            let Some(multipath) = &mut self.multipath else {
+                return;
+            };
+            let Some(&(id, to)) = multipath.wishes.front() else {
+                return;
+            };
+            if !multipath.ids.is_ready(id) {
+                if complains {
+                    multipath.notices.cids_blocked(id, 0);
+                }
+                return;
+            }
+            multipath.wishes.pop_front();
+            self.create_path(now, id, to, None);
+        }
+    }
+
+    /// Path `id` begins over `to`. `received`: the bytes of the datagram by which the peer opened it.
+    /// False if a connection ID is missing.
+    fn create_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        to: FourTuple,
+        received: Option<usize>,
+    ) -> bool {
+        let Some(multipath) = &mut self.multipath else {
+            return false;
+        };
+        if !multipath.ids.is_ready(id) {
+            return false;
+        }
+        let Some(unopened) = multipath.ids.take(id) else {
+            return false;
+        };
+        let Some(remote_cids) = unopened.remote else {
+            return false;
+        };
+        let cid = remote_cids.active().cid;
+        let mut path = Path::new(id, now, to, cid, &self.config, &mut self.rng);
+        path.local_cids = unopened.local;
+        path.remote_cids = remote_cids;
+        path.status = unopened.status;
+        path.phase = PathPhase::Opening;
+        let proven = self
+            .paths
+            .iter()
+            .any(|other| other.network.four_tuple().matches(&to) && other.network.is_validated());
+        // Whoever opens a path answers for its own address; the peer's was proven by the handshake.
+        if self.side.is_client() || proven {
+            path.network.amplification.set_validated();
+        }
+        if let Some(bytes) = received {
+            path.network.amplification.on_received(bytes);
+        }
+        if path.mtu.limit_to(self.peer.max_udp_payload_size) {
+            path.recovery.on_mtu(path.mtu.current());
+        }
+        // Nothing is known of the path: a challenge is repeated as the known ones would repeat it.
+        let pto = self.paths.iter().map(Self::pto).max();
+        path.network
+            .start_validation(now, pto.unwrap_or_else(|| Self::pto(&path)));
+        self.paths.insert(path);
+        self.announce_reset_token(id);
+        self.request_connection_ids(id);
+        self.outbox
+            .push(Event::Path(PathEvent::Opened { path: id, to }));
+        true
+    }
+
+    /// The peer opens a path: an authentic packet came for a connection ID of one.
+    pub(super) fn accept_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        meta: &DatagramMeta,
+        bytes: usize,
+    ) -> bool {
+        self.create_path(now, id, meta.four_tuple, Some(bytes))
+    }
+
+    /// Closes one of several paths, for a reason of RFC 10069 ([`abandon`]). What is under way on it is
+    /// sent again on others.
+    ///
+    /// # Errors
+    /// [`AbandonPathError`] when it is the only one that is left, or there is none of that name.
+    pub fn abandon_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        code: u64,
+    ) -> Result<(), AbandonPathError> {
+        let left = self
+            .paths
+            .iter()
+            .any(|other| other.id != id && !other.is_abandoned());
+        let Some(multipath) = &mut self.multipath else {
+            return Err(match self.paths.get(id) {
+                Some(_) => AbandonPathError::LastPath,
+                None => AbandonPathError::UnknownPath,
+            });
+        };
+        if let Some(at) = multipath.wishes.iter().position(|(wish, _)| *wish == id) {
+            multipath.wishes.remove(at);
+            self.drop_unopened(id, code);
+            return Ok(());
+        }
+        let Some(path) = self.paths.get(id).filter(|path| !path.is_abandoned()) else {
+            return Err(AbandonPathError::UnknownPath);
+        };
+        debug_assert_eq!(path.id, id);
+        if !left {
+            return Err(AbandonPathError::LastPath);
+        }
+        self.leave_path(now, id, code, false);
+        Ok(())
+    }
+
+    /// An identifier that was never opened is given up.
+    fn drop_unopened(&mut self, id: PathId, code: u64) {
+        let Some(multipath) = &mut self.multipath else {
+            return;
+        };
+        let Some(unopened) = multipath.ids.take(id) else {
+            return;
+        };
+        for sequence in unopened.local.sequences() {
+            self.outbox
+                .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
+        }
+        multipath.notices.forget(id);
+        multipath.notices.abandon(id, code);
+        let max = multipath.ids.allow_another();
+        multipath.notices.max_path_id(max);
+        self.request_ids_of_unopened();
+    }
+
+    /// From now on nothing is sent on the path.
+    fn leave_path(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
+        let retention = 3 * self.largest_pto();
+        self.hand_over(id, true);
+        let (Some(path), Some(multipath)) = (self.paths.get_mut(id), &mut self.multipath) else {
+            return;
+        };
+        let first = !path.is_abandoned();
+        if by_peer {
+            let until = Some(now + retention);
+            path.phase = PathPhase::Abandoned { code, until };
+        } else if first {
+            path.phase = PathPhase::Abandoned { code, until: None };
+        }
+        if !first {
+            return;
+        }
+        path.pending = Default::default();
+        path.pacing_until = None;
+        path.probe = None;
+        path.forget_previous();
+        multipath.notices.forget(id);
+        multipath.notices.abandon(id, code);
+        self.outbox.push(Event::Path(PathEvent::Abandoned {
+            path: id,
+            code,
+            by_peer,
+        }));
+    }
+
+    /// What is under way on a path, or all of it if the path is given up, is to be sent on others.
+    pub(super) fn hand_over(&mut self, id: PathId, gives_up: bool) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let mut fates = frame_fates!(self, path, Instant::ZERO);
+        let notices = fates.streams.notices_len();
+        path.recovery
+            .hand_over(&mut path.space, u64::MAX, |_| true, &mut fates);
+        if !gives_up {
+            fates.streams.forget_losses(notices);
+        }
+        self.apply_deferred(SpaceKind::Data, None);
+    }
+
+    /// Forgets an abandoned path whose time has come. True if it is gone.
+    pub(super) fn forget_path_if_due(&mut self, now: Instant, id: PathId) -> bool {
+        let due = self.paths.get(id).is_some_and(|path| {
+            matches!(path.phase, PathPhase::Abandoned { until: Some(until), .. } if now >= until)
+        });
+        if !due {
+            return false;
+        }
+        let Some(mut path) = self.paths.remove(id) else {
+            return false;
+        };
+        for sequence in path.local_cids.sequences() {
+            self.outbox
+                .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
+        }
+        // What nobody acknowledged any more: datagrams and symbols have no other fate.
+        let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
+        path.recovery.abandon(&mut path.space, &mut fates);
+        self.apply_deferred(SpaceKind::Data, None);
+        if let Some(keys) = self.keys.one_rtt.as_mut() {
+            keys.forget_path(id);
+        }
+        if let Some(sender) = self.fec.sender.as_deref_mut() {
+            sender.forget_path(id);
+        }
+        self.reported.forget_path(id);
+        if let Some(multipath) = &mut self.multipath {
+            let max = multipath.ids.allow_another();
+            multipath.notices.max_path_id(max);
+        }
+        self.request_ids_of_unopened();
+        true
+    }
+
+    /// Wishes that a path be used, or be kept in reserve.
+    ///
+    /// # Errors
+    /// [`AbandonPathError::UnknownPath`].
+    pub fn set_path_status(
+        &mut self,
+        id: PathId,
+        status: PathStatus,
+    ) -> Result<(), AbandonPathError> {
+        let multipath = self
+            .multipath
+            .as_mut()
+            .ok_or(AbandonPathError::UnknownPath)?;
+        let exchange = match self.paths.get_mut(id) {
+            Some(path) => &mut path.status,
+            None => {
+                let unopened = multipath.ids.get_mut(id);
+                &mut unopened.ok_or(AbandonPathError::UnknownPath)?.status
+            }
+        };
+        exchange.set(status);
+        Ok(())
+    }
+
+    /// After input: paths that wait, paths that went silent or answer again.
+    pub(super) fn review_paths(&mut self, now: Instant) {
+        if self.multipath.is_none() {
+            return;
+        }
+        self.open_wanted_paths(now, false);
+        for path in self.paths.iter_mut() {
+            let silent = path.is_silent() && path.phase == PathPhase::Open;
+            if silent == path.degraded {
+                continue;
+            }
+            path.degraded = silent;
+            let event = if silent {
+                PathEvent::Degraded { path: path.id }
+            } else {
+                PathEvent::Recovered { path: path.id }
+            };
+            self.outbox.push(Event::Path(event));
+        }
+    }
+
+    /// PATH_ABANDON. RFC 10069 s3.4.
+    pub(super) fn on_path_abandon(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        code: u64,
+    ) -> Result<(), TransportError> {
+        let Some(path) = self.paths.get(id) else {
+            if let Some(multipath) = &mut self.multipath {
+                multipath.wishes.retain(|(wish, _)| *wish != id);
+            }
+            self.drop_unopened(id, abandon::NO_ERROR);
+            return Ok(());
+        };
+        let known = matches!(path.phase, PathPhase::Abandoned { until: Some(_), .. });
+        if known {
+            return Ok(());
+        }
+        let left = self
+            .paths
+            .iter()
+            .any(|other| other.id != id && !other.is_abandoned());
+        if !left && !path.is_abandoned() {
+            // RFC 10069 s3.4: without a path there is no connection.
+            return Err(TransportError::new(
+                crate::error::Code::NO_ERROR,
+                "the last path was abandoned",
+            ));
+        }
+        self.leave_path(now, id, code, true);
+        Ok(())
+    }
+
+    pub(super) fn on_path_status(
+        &mut self,
+        id: PathId,
+        available: bool,
+        sequence: u64,
+    ) -> Result<(), TransportError> {
+        let status = if available {
+            PathStatus::Available
+        } else {
+            PathStatus::Backup
+        };
+        if let Some(path) = self.paths.get_mut(id) {
+            if path.status.on_remote(sequence, status) {
+                let event = PathEvent::StatusChanged { path: id, status };
+                self.outbox.push(Event::Path(event));
+            }
+        } else if let Some(multipath) = &mut self.multipath
+            && let Some(unopened) = multipath.ids.get_mut(id)
+        {
+            unopened.status.on_remote(sequence, status);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_max_path_id(&mut self, max: u64) -> Result<(), TransportError> {
+        let initial = self.peer.initial_max_path_id.unwrap_or(0);
+        if max > u64::from(u32::MAX) || max < initial {
+            let error = "MAX_PATH_ID out of range";
+            return Err(TransportError::protocol_violation(error));
+        }
+        if let Some(multipath) = &mut self.multipath
+            && multipath.ids.on_max_path_id(max)
+        {
+            self.request_ids_of_unopened();
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_paths_blocked(&mut self, at: u64) -> Result<(), TransportError> {
+        let Some(multipath) = &mut self.multipath else {
+            return Ok(());
+        };
+        let max = multipath.ids.local_max();
+        if at > max {
+            let error = "PATHS_BLOCKED above the limit";
+            return Err(TransportError::protocol_violation(error));
+        }
+        if at < max {
+            // It has not heard of the newest limit.
+            multipath.notices.max_path_id(max);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_path_cids_blocked(
+        &mut self,
+        id: PathId,
+        next_sequence: u64,
+    ) -> Result<(), TransportError> {
+        let ours = match self.paths.get(id) {
+            Some(path) => path.local_cids.next_sequence(),
+            None => match unopened(&mut self.multipath, id) {
+                Some(unopened) => unopened.local.next_sequence(),
+                None => return Ok(()),
+            },
+        };
+        if next_sequence > ours {
+            let error = "PATH_CIDS_BLOCKED beyond what was issued";
+            return Err(TransportError::protocol_violation(error));
+        }
+        if self.paths.get(id).is_some_and(|path| !path.is_abandoned()) {
+            self.request_connection_ids(id);
+        } else {
+            self.request_ids_of_unopened();
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_connection_id_of_unopened_path(
+        &mut self,
+        new: &NewConnectionId,
+    ) -> Result<(), TransportError> {
+        let limit = self.config.active_connection_id_limit.max(2);
+        let retire_limit = self.config.limits.pending_retire_connection_ids;
+        let id = new.path.unwrap_or(PathId::ZERO);
+        match &mut self.multipath {
+            Some(multipath) => multipath
+                .ids
+                .on_new_connection_id(id, new, limit, retire_limit),
+            None => Ok(()),
+        }
+    }
+
+    /// The peer gives a connection ID back before it has used its path: it gets another.
+    pub(super) fn on_retirement_of_unopened_path(
+        &mut self,
+        id: PathId,
+        sequence: u64,
+    ) -> Result<(), TransportError> {
+        let Some(unopened) = unopened(&mut self.multipath, id) else {
+            return Ok(());
+        };
+        let packet_dcid = crate::wire::ConnectionId::EMPTY;
+        if unopened.local.on_retire(sequence, &packet_dcid)? {
+            let first_sequence = unopened.local.next_sequence();
+            self.outbox
+                .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
+            self.outbox.endpoint(EndpointEvent::NeedConnectionIds {
+                path: id,
+                first_sequence,
+                count: IDS_IN_ADVANCE.min(ISSUED_IDS),
+            });
+        }
+        Ok(())
+    }
+
+    /// A packet with one of the frames about paths was lost.
+    pub(super) fn on_path_frame_lost(&mut self, token: Token) {
+        let Some(multipath) = &mut self.multipath else {
+            return;
+        };
+        match token {
+            Token::MaxPathId => {
+                let max = multipath.ids.local_max();
+                multipath.notices.max_path_id(max);
+            }
+            Token::PathAbandon { path: id } => {
+                let code = match self.paths.get(id).map(|path| path.phase) {
+                    Some(PathPhase::Abandoned { code, .. }) => code,
+                    _ => abandon::NO_ERROR,
+                };
+                multipath.notices.abandon(id, code);
+            }
+            Token::PathStatus { path: id, sequence } => {
+                if let Some(path) = self.paths.get_mut(id) {
+                    path.status.on_lost(sequence);
+                } else if let Some(unopened) = multipath.ids.get_mut(id) {
+                    unopened.status.on_lost(sequence);
+                }
+            }
+            // The application asks again, or the wish is told of again by what follows it.
+            Token::PathsBlocked => {}
+            Token::PathCidsBlocked { path } if multipath.is_wanted(path) => {
+                multipath.notices.cids_blocked(path, 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// The path that what concerns the whole connection goes by: the one with the least delay of
+    /// those that work, else any.
+    pub(crate) fn main_path(&self) -> Option<&Path> {
+        let usable = self
+            .paths
+            .iter()
+            .filter(|path| path.is_usable() && !path.is_silent());
+        usable
+            .min_by_key(|path| path.recovery.rtt().smoothed())
+            .or_else(|| self.paths.iter().next())
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn main_path_mut(&mut self) -> Option<&mut Path> {
+        let id = self.main_path()?.id;
+        self.paths.get_mut(id)
+    }
+}
+
+/// What is known of a path that is not open yet, if `id` names one.
+pub(super) fn unopened(
+    multipath: &mut Option<Box<Multipath>>,
+    id: PathId,
+) -> Option<&mut Unopened> {
+    multipath.as_mut()?.ids.get_mut(id)
+}

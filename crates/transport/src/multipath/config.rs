@@ -1,0 +1,30 @@
+//! What a connection does with several paths.
+
+use super::sched::{SharedSchedulerFactory, registry};
+
+/// Multipath, RFC 10069. In effect where both ends have it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MultipathConfig {
+    /// Paths held at once, path 0 included; 1 understands the extension and opens none. Default 8;
+    /// about 8 KiB each once open, 200 bytes before.
+    pub max_paths: u32,
+    /// Which path carries data. Default `auto`.
+    pub scheduler: SharedSchedulerFactory,
+}
+
+impl Default for MultipathConfig {
+    fn default() -> Self {
+        Self {
+            max_paths: 8,
+            scheduler: registry::default_factory(),
+        }
+    }
+}
+
+impl MultipathConfig {
+    /// The initial_max_path_id to announce.
+    pub(crate) fn initial_max_path_id(&self) -> u64 {
+        u64::from(self.max_paths.max(1) - 1)
+    }
+}

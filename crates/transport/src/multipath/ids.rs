@@ -1,0 +1,260 @@
+//! Path identifiers before paths: which may be opened, and with which connection IDs.
+//!
+//! Owns: both ends' maximum path IDs, and for every identifier not used yet the connection IDs that
+//! either end issued for it. An identifier leaves when its path opens or is abandoned, and never
+//! comes back.
+
+use std::collections::BTreeMap;
+
+use super::StatusExchange;
+use crate::{
+    error::TransportError,
+    path::{LocalCids, RemoteCids},
+    units::PathId,
+    wire::{ConnectionId, NewConnectionId},
+};
+
+/// What is known of a path that is not open yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unopened {
+    /// Connection IDs that we issued for it.
+    pub(crate) local: LocalCids,
+    /// Connection IDs that the peer issued for it.
+    pub(crate) remote: Option<RemoteCids>,
+    /// Status may be told before use.
+    pub(crate) status: StatusExchange,
+}
+
+impl Unopened {
+    /// Whether the peer lacks news of it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.local.peek_unsent().is_some() || self.status.unsent().is_some()
+    }
+}
+
+/// The identifiers of a connection's paths.
+#[derive(Debug)]
+pub(crate) struct PathIds {
+    /// Largest identifier we allow.
+    local_max: u64,
+    /// Largest identifier the peer allows.
+    remote_max: u64,
+    /// Not used yet, up to `local_max`.
+    unopened: BTreeMap<PathId, Unopened>,
+    /// The lowest identifier never opened by us (client).
+    next: u64,
+}
+
+fn path_id(number: u64) -> Option<PathId> {
+    u32::try_from(number).ok().map(PathId)
+}
+
+impl PathIds {
+    /// Both ends' initial_max_path_id.
+    pub(crate) fn new(local_max: u64, remote_max: u64) -> Self {
+        let mut ids = Self {
+            local_max: 0,
+            remote_max,
+            unopened: BTreeMap::new(),
+            next: 1,
+        };
+        ids.allow(local_max);
+        ids
+    }
+
+    /// Identifiers up to `max` may be used from now on.
+    fn allow(&mut self, max: u64) {
+        let max = max.min(u64::from(u32::MAX));
+        for number in self.local_max + 1..=max {
+            if let Some(id) = path_id(number) {
+                self.unopened.insert(id, Unopened::default());
+            }
+        }
+        self.local_max = self.local_max.max(max);
+    }
+
+    /// A path is gone for good: one more may follow. The new maximum, to be announced.
+    pub(crate) fn allow_another(&mut self) -> u64 {
+        self.allow(self.local_max.saturating_add(1));
+        self.local_max
+    }
+
+    /// Largest identifier we allow.
+    pub(crate) fn local_max(&self) -> u64 {
+        self.local_max
+    }
+
+    /// Largest identifier the peer allows.
+    pub(crate) fn remote_max(&self) -> u64 {
+        self.remote_max
+    }
+
+    /// The peer raised its limit; smaller values are old news. Whether it did.
+    pub(crate) fn on_max_path_id(&mut self, max: u64) -> bool {
+        let raised = max > self.remote_max;
+        self.remote_max = self.remote_max.max(max);
+        raised
+    }
+
+    /// A frame about `id` arrived.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION above what we allow. RFC 10069 s4.
+    pub(crate) fn check(&self, id: PathId) -> Result<(), TransportError> {
+        if u64::from(id.0) > self.local_max {
+            return Err(TransportError::protocol_violation(
+                "path ID above the limit",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Unopened> {
+        self.unopened.get_mut(&id)
+    }
+
+    /// Identifiers that both ends allow and that lack connection IDs of ours.
+    pub(crate) fn without_ids(&self) -> impl Iterator<Item = PathId> {
+        let max = self.local_max.min(self.remote_max);
+        self.unopened
+            .iter()
+            .filter(move |(id, unopened)| u64::from(id.0) <= max && unopened.local.is_empty())
+            .map(|(id, _)| *id)
+    }
+
+    /// Identifiers not used yet.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PathId, &Unopened)> {
+        self.unopened.iter().map(|(id, it)| (*id, it))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (PathId, &mut Unopened)> {
+        self.unopened.iter_mut().map(|(id, it)| (*id, it))
+    }
+
+    /// Whose connection ID this is.
+    pub(crate) fn by_local_cid(&self, cid: &ConnectionId) -> Option<PathId> {
+        self.unopened
+            .iter()
+            .find(|(_, unopened)| unopened.local.contains(cid))
+            .map(|(id, _)| *id)
+    }
+
+    /// Takes the next identifier to open, in order; `None` while the peer allows none.
+    pub(crate) fn take_next(&mut self) -> Option<PathId> {
+        let max = self.local_max.min(self.remote_max);
+        while self.next <= max {
+            let id = path_id(self.next)?;
+            self.next += 1;
+            if self.unopened.contains_key(&id) {
+                return Some(id);
+            }
+            // The peer abandoned it unused.
+        }
+        None
+    }
+
+    /// Whether both ends have given connection IDs for `id`, so that it can be opened.
+    pub(crate) fn is_ready(&self, id: PathId) -> bool {
+        self.unopened
+            .get(&id)
+            .is_some_and(|it| !it.local.is_empty() && it.remote.is_some())
+    }
+
+    /// The path opens, or never will.
+    pub(crate) fn take(&mut self, id: PathId) -> Option<Unopened> {
+        self.unopened.remove(&id)
+    }
+
+    /// A connection ID for a path that is not open yet; `limit`: how many we hold for one path.
+    ///
+    /// # Errors
+    /// As [`RemoteCids::on_new`].
+    pub(crate) fn on_new_connection_id(
+        &mut self,
+        id: PathId,
+        new: &NewConnectionId,
+        limit: u64,
+        retire_limit: usize,
+    ) -> Result<(), TransportError> {
+        let Some(unopened) = self.unopened.get_mut(&id) else {
+            return Ok(());
+        };
+        match &mut unopened.remote {
+            Some(remote) => remote.on_new(new, retire_limit),
+            None => {
+                let mut remote = RemoteCids::first_of_path(new, limit);
+                let result = remote.on_new(new, retire_limit);
+                unopened.remote = Some(remote);
+                result
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ResetToken;
+
+    fn new_cid(path: u32, sequence: u64) -> NewConnectionId {
+        NewConnectionId {
+            path: Some(PathId(path)),
+            sequence,
+            retire_prior_to: 0,
+            cid: ConnectionId::new(&[path as u8, sequence as u8, 1, 2]).unwrap(),
+            token: ResetToken([sequence as u8; 16]),
+        }
+    }
+
+    #[test]
+    fn identifiers_are_used_in_order_and_once() {
+        let mut ids = PathIds::new(2, 1);
+        assert_eq!(ids.without_ids().collect::<Vec<_>>(), [PathId(1)]);
+        assert_eq!(ids.take_next(), Some(PathId(1)));
+        assert_eq!(ids.take_next(), None, "the peer allows 1 only");
+        assert!(ids.on_max_path_id(5));
+        assert!(!ids.on_max_path_id(4));
+        assert_eq!(ids.take_next(), Some(PathId(2)));
+        assert_eq!(ids.take_next(), None, "we allow 2 only");
+        ids.take(PathId(1));
+        assert_eq!(ids.allow_another(), 3);
+        assert_eq!(ids.take_next(), Some(PathId(3)));
+        assert!(ids.check(PathId(3)).is_ok() && ids.check(PathId(4)).is_err());
+    }
+
+    #[test]
+    fn abandoned_identifiers_are_passed_over() {
+        let mut ids = PathIds::new(3, 3);
+        ids.take(PathId(1));
+        assert_eq!(ids.take_next(), Some(PathId(2)));
+    }
+
+    #[test]
+    fn connection_ids_may_come_in_any_order() {
+        let mut ids = PathIds::new(1, 1);
+        let id = PathId(1);
+        for sequence in [1, 0, 1] {
+            ids.on_new_connection_id(id, &new_cid(1, sequence), 4, 8)
+                .unwrap();
+        }
+        let remote = ids.take(id).unwrap().remote.unwrap();
+        assert_eq!(remote.active().sequence, 1);
+        assert!(
+            ids.on_new_connection_id(id, &new_cid(1, 2), 4, 8).is_ok(),
+            "for a path that is gone"
+        );
+    }
+
+    #[test]
+    fn too_many_connection_ids_are_refused() {
+        let mut ids = PathIds::new(1, 1);
+        let results: Vec<_> = (0..5)
+            .map(|sequence| {
+                ids.on_new_connection_id(PathId(1), &new_cid(1, sequence), 4, 8)
+                    .is_ok()
+            })
+            .collect();
+        assert_eq!(results, [true, true, true, true, false]);
+    }
+}

@@ -1,0 +1,75 @@
+//! Several paths at once.
+//!
+//! Purpose: RFC 10069 beside what a single path needs.
+//! Owns: which path identifiers may be opened and the connection IDs that wait for it ([`PathIds`]),
+//! the frames about paths that any path may carry ([`PathNotices`]), the choice of a path for data
+//! ([`sched`]).
+//! Does not own: a path itself (`path/`), which connection has which paths and what happens to them
+//! (`connection/multipath.rs`), the pump (`connection/tx.rs`).
+//! Called by: `connection/`.
+//! Spec: RFC 10069.
+
+mod config;
+mod ids;
+mod notices;
+pub mod sched;
+mod status;
+
+pub use config::MultipathConfig;
+pub(crate) use ids::{PathIds, Unopened};
+pub(crate) use notices::PathNotices;
+pub use status::PathStatus;
+pub(crate) use status::StatusExchange;
+
+/// Error codes of PATH_ABANDON. RFC 10069.
+pub mod abandon {
+    /// No error.
+    pub const NO_ERROR: u64 = 0;
+    /// The application asked for it.
+    pub const APPLICATION_ABANDON_PATH: u64 = 0x3e;
+    /// There are no resources for the path.
+    pub const PATH_RESOURCE_LIMIT_REACHED: u64 = 0x3e75;
+    /// The path does not carry packets well enough.
+    pub const PATH_UNSTABLE_OR_POOR: u64 = 0x3e76;
+    /// No connection ID is left for the path.
+    pub const NO_CID_AVAILABLE_FOR_PATH: u64 = 0x3e77;
+}
+
+/// A path cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenPathError {
+    /// Only clients open paths.
+    #[error("only the client may open paths")]
+    NotClient,
+    /// Our configuration has no [`MultipathConfig`].
+    #[error("multipath is not configured: set `TransportConfig::multipath`")]
+    NotConfigured,
+    /// The peer does not speak RFC 10069, or has no connection IDs.
+    #[error("the peer does not support multipath")]
+    NotSupported,
+    /// The peer allows no further path now.
+    #[error("the peer allows no more paths at present")]
+    TooManyPaths,
+    /// The peer lets nobody send from another address than that of the handshake.
+    #[error("the peer does not allow other addresses (disable_active_migration)")]
+    MigrationDisabled,
+    /// The addresses do not fit each other, or another open path has both.
+    #[error("these addresses cannot be a path of their own")]
+    BadAddresses,
+    /// The connection is over.
+    #[error("the connection is closed")]
+    Closed,
+}
+
+/// A path cannot be abandoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AbandonPathError {
+    /// There is no such path.
+    #[error("there is no such path")]
+    UnknownPath,
+    /// It is the only one: close the connection instead.
+    #[error("the last path cannot be abandoned: close the connection instead")]
+    LastPath,
+}

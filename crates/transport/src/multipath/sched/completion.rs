@@ -1,0 +1,178 @@
+//! `earliest-completion`, `auto` and `redundant`: schedulers that ask when data would arrive.
+//!
+//! The model: path i delivers what leaves at time t at t + d_i, where d_i is half its smoothed round
+//! trip, the queue in it included. In t seconds it takes X_i(t) bytes: its room at once, and then its
+//! rate, or, while its window doubles every round trip, twice the window per doubling. With W bytes
+//! waiting, all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's
+//! part of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever
+//! it carried would come after everything else. Asked anew before every batch, the parts correct
+//! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
+//! window in it.
+
+use std::time::Duration;
+
+use super::{Choice, PathView, Repeats, Scheduler, SchedulerView, min_rtt::whole, ready, wanted};
+
+/// Halvings of the search for T: from an hour to below a millisecond's hundredth.
+const STEPS: u32 = 40;
+/// No transfer is planned beyond this.
+const HORIZON: f64 = 3_600.0;
+/// A window that doubles more often than this is no forecast any more.
+const MAX_DOUBLINGS: f64 = 10.0;
+
+/// What one path can do, in seconds and bytes.
+struct Course {
+    delay: f64,
+    /// Bytes that may leave at once.
+    room: f64,
+    /// Bytes a second after that.
+    rate: f64,
+    /// Window and round trip, while it doubles.
+    doubling: Option<(f64, f64)>,
+}
+
+impl Course {
+    fn new(path: &PathView) -> Self {
+        let rtt = path.smoothed_rtt.as_secs_f64().max(1e-6);
+        let window = path.window.max(path.datagram) as f64;
+        Self {
+            delay: path.one_way_delay().as_secs_f64(),
+            room: path.room() as f64,
+            rate: path.rate.bits_per_second() as f64 / 8.0,
+            doubling: path.slow_start.then_some((window, rtt)),
+        }
+    }
+
+    /// Bytes delivered within `seconds`.
+    fn delivered(&self, seconds: f64) -> f64 {
+        let sending = seconds - self.delay;
+        if sending < 0.0 {
+            return 0.0;
+        }
+        match self.doubling {
+            Some((window, rtt)) => {
+                let doublings = (sending / rtt).min(MAX_DOUBLINGS);
+                let beyond = (sending - doublings * rtt).max(0.0);
+                let grown = doublings.exp2();
+                self.room + 2.0 * window * (grown - 1.0) + beyond * grown * window / rtt
+            }
+            None => self.room.min(self.rate * sending.max(self.delay)) + self.rate * sending,
+        }
+    }
+}
+
+/// When `bytes` could all be delivered over `paths`, in seconds from now.
+fn completion(courses: &[Course], bytes: f64) -> f64 {
+    let (mut low, mut high) = (0.0, HORIZON);
+    for _ in 0..STEPS {
+        let middle = f64::midpoint(low, high);
+        let delivered: f64 = courses.iter().map(|course| course.delivered(middle)).sum();
+        if delivered >= bytes {
+            high = middle;
+        } else {
+            low = middle;
+        }
+        if high - low < 1e-5 {
+            break;
+        }
+    }
+    high
+}
+
+/// Everything waiting is spread so that its last byte arrives as early as it can.
+#[derive(Debug, Default)]
+pub(super) struct EarliestCompletion;
+
+impl EarliestCompletion {
+    pub(super) const NAME: &'static str = "earliest-completion";
+}
+
+impl Scheduler for EarliestCompletion {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
+        spread(view, Duration::ZERO)
+    }
+}
+
+/// The first of the ready paths whose part of what waits is a datagram at least, with that part.
+/// A path is left alone if its part would come less than `margin` before the rest.
+fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
+    let paths: Vec<&PathView> = wanted(view).collect();
+    let fastest = paths.iter().map(|path| path.smoothed_rtt).min()?;
+    let courses: Vec<Course> = paths.iter().map(|path| Course::new(path)).collect();
+    let bytes = view.waiting.max(1) as f64;
+    let end = completion(&courses, bytes);
+    let mut best: Option<(Choice, Duration)> = None;
+    for (path, course) in paths.iter().zip(&courses) {
+        if !path.may_send || best.is_some_and(|(_, rtt)| rtt <= path.smoothed_rtt) {
+            continue;
+        }
+        let is_fastest = path.smoothed_rtt == fastest;
+        let margin = if is_fastest {
+            0.0
+        } else {
+            margin.as_secs_f64()
+        };
+        let part = course.delivered(end - margin);
+        // The fastest path takes what is left of a datagram, too.
+        if part >= path.datagram.min(view.waiting) as f64 || is_fastest {
+            let bytes = (part as u64).clamp(path.datagram, path.room().max(path.datagram));
+            let choice = Choice {
+                path: path.id,
+                bytes,
+            };
+            best = Some((choice, path.smoothed_rtt));
+        }
+    }
+    best.map(|(choice, _)| choice)
+}
+
+/// As `earliest-completion`, with what goes on a slower path being sure to arrive before the rest;
+/// and what is under way at the end is sent again where a copy would come first.
+#[derive(Debug, Default)]
+pub(super) struct Auto {}
+
+impl Auto {
+    pub(super) const NAME: &'static str = "auto";
+}
+
+impl Scheduler for Auto {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
+        let spread_of_delay = wanted(view).map(|path| path.rtt_variance).max();
+        spread(view, spread_of_delay.unwrap_or_default())
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::Late
+    }
+}
+
+/// Everything on every path: the first copy counts.
+#[derive(Debug, Default)]
+pub(super) struct Redundant;
+
+impl Redundant {
+    pub(super) const NAME: &'static str = "redundant";
+}
+
+impl Scheduler for Redundant {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
+        let path = ready(view).min_by_key(|path| path.smoothed_rtt)?;
+        Some(whole(path))
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::All
+    }
+}

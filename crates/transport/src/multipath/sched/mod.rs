@@ -1,0 +1,149 @@
+//! Which path carries the next data.
+//!
+//! Purpose: the [`Scheduler`] policy and its built-in implementations.
+//! Owns: the choice among paths. Does not own: which paths may send at all (the connection asks only
+//! about those that are validated and alive), which stream goes (`stream/sched/`), frames that belong
+//! to one path (they go there whatever a scheduler says).
+//! Called by: the connection's pump, before each datagram or batch of data.
+//! To add a variant: one file here and one line in `registry.rs`.
+
+mod completion;
+mod min_rtt;
+pub mod registry;
+mod round_robin;
+mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::PathStatus;
+use crate::{
+    time::Instant,
+    units::{PathId, Rate},
+};
+
+/// A path as a scheduler sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PathView {
+    /// Which path.
+    pub id: PathId,
+    /// Whether a full datagram may leave on it now: window and pacer allow it.
+    pub may_send: bool,
+    /// What both ends wish.
+    pub status: PathStatus,
+    /// Smoothed round-trip time; the estimate for a path without a sample.
+    pub smoothed_rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rtt_variance: Duration,
+    /// Whether there is a round-trip sample.
+    pub has_rtt: bool,
+    /// Congestion window, bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// What the path delivers: the controller's estimate of bandwidth, else a window a round trip.
+    pub rate: Rate,
+    /// Whether the window still doubles every round trip.
+    pub slow_start: bool,
+    /// Bytes of a full datagram.
+    pub datagram: u64,
+    /// Share of packets lost of late, 0 to 1.
+    pub loss: f64,
+}
+
+impl PathView {
+    /// One-way delay towards the peer, taken as half a round trip.
+    pub fn one_way_delay(&self) -> Duration {
+        self.smoothed_rtt / 2
+    }
+
+    /// Bytes the window still takes.
+    pub fn room(&self) -> u64 {
+        self.window.saturating_sub(self.in_flight)
+    }
+}
+
+/// What a decision is about.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SchedulerView<'a> {
+    /// Now.
+    pub now: Instant,
+    /// Paths that data may use, ascending by identifier; at least one.
+    pub paths: &'a [PathView],
+    /// Bytes of data that wait to be sent, as far as flow control lets them go.
+    pub waiting: u64,
+    /// Whether the application has said that no more follows of what waits.
+    pub ends: bool,
+    /// Bytes beyond what was sent that the receiver's connection window still takes.
+    pub flow_control: u64,
+}
+
+/// Where data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The path.
+    pub path: PathId,
+    /// Bytes it may carry before the scheduler wants to be asked again.
+    pub bytes: u64,
+}
+
+/// The path-scheduling policy of one connection.
+pub trait Scheduler: fmt::Debug + Send {
+    /// CLI flag, registry key and qlog value.
+    fn name(&self) -> &'static str;
+    /// The path for the next data; `None` if it had better wait for a path that may not send now.
+    fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice>;
+    /// `bytes` of data left on `path`.
+    fn on_sent(&mut self, path: PathId, bytes: u64) {
+        let _ = (path, bytes);
+    }
+    /// Whether data under way on one path is sent once more on others that have room and nothing
+    /// else to carry.
+    fn repeats(&self) -> Repeats {
+        Repeats::Never
+    }
+}
+
+/// When data under way on one path is sent on another one too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// Only when a timeout says that it may be lost.
+    Never,
+    /// When nothing new waits and the copy is expected to arrive first.
+    Late,
+    /// Always.
+    All,
+}
+
+/// Builds schedulers of one kind.
+pub trait SchedulerFactory: fmt::Debug + Send + Sync {
+    /// The name its schedulers bear.
+    fn name(&self) -> &'static str;
+    /// A scheduler for a new connection.
+    fn build(&self) -> Box<dyn Scheduler>;
+}
+
+/// A shared factory, as the configuration holds it.
+pub type SharedSchedulerFactory = Arc<dyn SchedulerFactory>;
+
+/// The paths of `view` that may send, those that both ends want first if any of them is alive.
+fn ready<'a>(view: &'a SchedulerView<'_>) -> impl Iterator<Item = &'a PathView> {
+    wanted(view).filter(|path| path.may_send)
+}
+
+/// The available paths, or the backup ones where there is no other.
+fn wanted<'a>(view: &'a SchedulerView<'_>) -> impl Iterator<Item = &'a PathView> {
+    let any = view
+        .paths
+        .iter()
+        .any(|path| path.status == PathStatus::Available);
+    view.paths
+        .iter()
+        .filter(move |path| !any || path.status == PathStatus::Available)
+}

@@ -1,0 +1,152 @@
+//! Which path each scheduler takes.
+
+use std::time::Duration;
+
+use super::{Choice, PathView, SchedulerView, registry};
+use crate::{
+    multipath::PathStatus,
+    time::Instant,
+    units::{PathId, Rate},
+};
+
+/// A path of `ms` round trip and `mbps`, its window a bandwidth-delay product.
+fn path(id: u32, ms: u64, mbps: u64) -> PathView {
+    let rtt = Duration::from_millis(ms);
+    let rate = Rate::from_bits_per_second(mbps * 1_000_000);
+    PathView {
+        id: PathId(id),
+        may_send: true,
+        status: PathStatus::Available,
+        smoothed_rtt: rtt,
+        min_rtt: rtt,
+        rtt_variance: Duration::ZERO,
+        has_rtt: true,
+        window: (mbps * 1_000_000 / 8 * ms / 1_000).max(12_000),
+        in_flight: 0,
+        rate,
+        slow_start: false,
+        datagram: 1_200,
+        loss: 0.0,
+    }
+}
+
+fn full(path: PathView) -> PathView {
+    PathView {
+        may_send: false,
+        in_flight: path.window,
+        ..path
+    }
+}
+
+fn choose(name: &str, paths: &[PathView], waiting: u64) -> Option<Choice> {
+    let mut scheduler = registry::by_name(name).expect("a built-in name").build();
+    scheduler.choose(&view(paths, waiting))
+}
+
+fn view(paths: &[PathView], waiting: u64) -> SchedulerView<'_> {
+    SchedulerView {
+        now: Instant::ZERO,
+        paths,
+        waiting,
+        ends: true,
+        flow_control: 1 << 20,
+    }
+}
+
+fn chosen(name: &str, paths: &[PathView], waiting: u64) -> Option<u32> {
+    choose(name, paths, waiting).map(|choice| choice.path.0)
+}
+
+#[test]
+fn all_take_the_only_path_that_may_send() {
+    for name in registry::names() {
+        let one = [path(2, 40, 10)];
+        assert_eq!(chosen(name, &one, 100_000), Some(2), "{name}");
+        let none = [full(path(2, 40, 10))];
+        assert_eq!(chosen(name, &none, 100_000), None, "{name}");
+    }
+}
+
+#[test]
+fn names_are_theirs() {
+    for name in registry::names() {
+        let factory = registry::by_name(name).unwrap();
+        assert_eq!((factory.name(), factory.build().name()), (name, name));
+    }
+    assert!(registry::by_name("fastest").is_none());
+    assert_eq!(registry::default_factory().name(), "auto");
+}
+
+#[test]
+fn the_fast_path_goes_first() {
+    let paths = [path(0, 200, 10), path(1, 40, 10)];
+    for name in ["min-rtt", "ecf", "blest", "earliest-completion", "auto"] {
+        assert_eq!(chosen(name, &paths, 10_000_000), Some(1), "{name}");
+    }
+    assert_eq!(chosen("backup", &paths, 10_000_000), Some(0));
+}
+
+#[test]
+fn little_data_waits_for_the_fast_path() {
+    let paths = [full(path(0, 40, 10)), path(1, 400, 10)];
+    assert_eq!(chosen("min-rtt", &paths, 10_000), Some(1));
+    for name in ["ecf", "earliest-completion", "auto"] {
+        assert_eq!(chosen(name, &paths, 10_000), None, "{name}");
+        assert_eq!(chosen(name, &paths, 10_000_000), Some(1), "{name}");
+    }
+}
+
+#[test]
+fn no_data_goes_where_it_would_block_the_window() {
+    let paths = [full(path(0, 20, 50)), path(1, 400, 10)];
+    let roomy = view(&paths, 50_000_000);
+    let tight = SchedulerView {
+        flow_control: 100_000,
+        ..roomy
+    };
+    let mut blest = registry::by_name("blest").unwrap().build();
+    assert_eq!(blest.choose(&tight), None);
+    let wide = SchedulerView {
+        flow_control: 1 << 30,
+        ..roomy
+    };
+    assert!(blest.choose(&wide).is_some());
+}
+
+#[test]
+fn backup_paths_wait_for_the_others_to_fail() {
+    let mut spare = path(1, 10, 100);
+    spare.status = PathStatus::Backup;
+    let paths = [full(path(0, 40, 10)), spare];
+    for name in registry::names() {
+        assert_eq!(chosen(name, &paths, 10_000_000), None, "{name}");
+        assert_eq!(chosen(name, &paths[1..], 10_000), Some(1), "{name}");
+    }
+}
+
+#[test]
+fn turns_and_weights() {
+    let paths = [path(0, 40, 30), path(1, 40, 10)];
+    let all = view(&paths, 1 << 20);
+    let shares = |name: &str| {
+        let mut scheduler = registry::by_name(name).unwrap().build();
+        let mut sent = [0; 2];
+        for _ in 0..400 {
+            let choice = scheduler.choose(&all).unwrap();
+            scheduler.on_sent(choice.path, choice.bytes);
+            sent[choice.path.0 as usize] += 1;
+        }
+        sent
+    };
+    assert_eq!(shares("round-robin"), [200, 200]);
+    assert_eq!(shares("weighted"), [300, 100]);
+}
+
+#[test]
+fn parts_are_what_arrives_by_the_common_end() {
+    let paths = [path(0, 100, 10), full(path(1, 20, 10))];
+    // 1 MB over 20 Mb/s in all: about 0.43 s, of which path 0's data has 0.05 s less.
+    let choice = choose("earliest-completion", &paths, 1_000_000).unwrap();
+    assert_eq!(choice.path, PathId(0));
+    assert_eq!(choice.bytes, paths[0].room(), "a window at most");
+}
