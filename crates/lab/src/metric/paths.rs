@@ -222,19 +222,27 @@ paths = "a"
 [[solution]]
 name = "b"
 paths = "b"
+[[solution]]
+name = "both"
+multipath = "min-rtt"
+[[solution]]
+name = "both from b"
+multipath = "min-rtt"
+paths = ["b", "a"]
+ready = "paths"
 [run]
 limit = "60 s"
 sample = "5 ms"
 "#;
 
-    fn played(workload: &str, outage: &str) -> [Record; 2] {
+    fn played(workload: &str, outage: &str) -> [Record; 4] {
         let text = PATHS
             .replace("WORKLOAD", workload)
             .replace("OUTAGE", outage);
         let stacks = Stacks::default();
         let read = Plan::parse(&text, Path::new("."), &ReadOptions::default(), &stacks);
         let plan = read.unwrap();
-        [0, 1].map(|solution| {
+        [0, 1, 2, 3].map(|solution| {
             let cell = plan.cell(solution).unwrap();
             let scene = plan.scene(&cell, &stacks).unwrap();
             play(&scene, &stacks, cell.seed).unwrap()
@@ -244,7 +252,7 @@ sample = "5 ms"
     #[test]
     fn a_path_that_stands_still_stalls() {
         let outage = "outages = [{ start = '2 s', duration = '700 ms' }]";
-        let [a, b] = played("{ kind = 'bulk', bytes = '5 MB' }", outage);
+        let [a, b, both, _] = played("{ kind = 'bulk', bytes = '5 MB' }", outage);
         let stall = |record: &Record| record.metric("stall_max_ms").unwrap();
         // The outage, and until a probe goes through it.
         assert!((700.0..1500.0).contains(&stall(&a)), "{}", stall(&a));
@@ -261,6 +269,45 @@ sample = "5 ms"
         ] {
             assert_eq!(a.metric(name), None, "{name}");
         }
+        assert!(stall(&both) < stall(&a), "{}", stall(&both));
+    }
+
+    /// Both carry data, and the rows of paths add up to that of the connection.
+    #[test]
+    fn two_paths_are_taken_and_told_apart() {
+        let [a, _, both, from_b] = played("{ kind = 'bulk', bytes = '5 MB' }", "");
+        let value = |record: &Record, name: &str| record.metric(name).unwrap();
+        assert!(value(&both, "completion_s") < 0.95 * value(&a, "completion_s"));
+        for (record, first) in [(&both, "a"), (&from_b, "b")] {
+            let flow = &record.flows[0];
+            assert_eq!(flow.paths[0].home, first);
+            assert_eq!(flow.homes[0], first);
+            assert_eq!(value(record, "paths_used"), 2.0);
+            let first_share = value(record, "first_path_share");
+            assert!((0.6..0.8).contains(&first_share), "{first_share}");
+            let least = value(record, "least_path_share");
+            assert!((first_share + least - 1.0).abs() < 1e-9);
+            // Packets of the handshake are path 0's too, and nothing else is missing.
+            let sent: u64 = flow.path_bytes().sum();
+            let all = flow.sender_wire.unwrap().bytes_sent;
+            assert!(sent <= all && sent > all * 95 / 100, "{sent} of {all}");
+            for (path, min) in flow.paths.iter().zip([first, "other"]) {
+                let rtt = path.sender.unwrap().min_rtt.as_secs_f64() * 1e3;
+                let base = if path.home == "a" { 40.0 } else { 200.0 };
+                assert!((base..base + 30.0).contains(&rtt), "{min}: {rtt}");
+            }
+        }
+        // The handshake over b takes 200 ms, and a is validated two of a's round trips after it is
+        // confirmed at the earliest.
+        assert!(value(&both, "ready_s") < 0.1, "{}", value(&both, "ready_s"));
+        assert!(
+            value(&from_b, "ready_s") > 0.24,
+            "{}",
+            value(&from_b, "ready_s")
+        );
+        let since = value(&from_b, "completion_s") - value(&from_b, "ready_s");
+        assert!((since - value(&from_b, "request_completion_s")).abs() < 1e-9);
+        assert!(value(&both, "second_path_s") > 0.1);
     }
 
     /// What an urgent object takes beyond round trip and queue is little, and the queue is what it
@@ -269,7 +316,7 @@ sample = "5 ms"
     fn urgent_objects_wait_for_the_queue_alone() {
         let workload =
             "{ kind = 'urgent', transfer = '5 MB', object = '1 kB', count = 20, within = '4 s' }";
-        let [a, b] = played(workload, "");
+        let [a, b, ..] = played(workload, "");
         for (record, rtt) in [(&a, 40.0), (&b, 200.0)] {
             let median = record.metric("item_p50_ms").unwrap();
             let excess = record.metric("item_excess_ms").unwrap();

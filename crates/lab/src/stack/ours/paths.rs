@@ -8,23 +8,28 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use tautline_transport::{
     config::TransportConfig,
     connection::Connection,
+    multipath::{MultipathConfig, sched::registry},
     path::{PathEvent, PathStats},
     time::Instant,
     units::{FourTuple, PathId},
 };
 
-use super::wrong;
+use super::named;
 use crate::stack::{OptionError, PathWire, Ready};
 
-/// Lets both ends speak multipath, with the packet scheduler of this name.
-pub(super) fn enable(_config: &mut TransportConfig, name: &str) -> Result<(), OptionError> {
-    let problem = format!("{name:?}: the transport has one path for the time being");
-    Err(wrong("multipath", problem))
-}
+/// As many paths as a plan can give to one connection.
+const MAX_PATHS: u32 = 16;
 
-/// Asks for another path; `false` where there can be none.
-fn open(_connection: &mut Connection, _now: Instant, _four_tuple: FourTuple) -> Option<PathId> {
-    None
+/// Lets both ends speak multipath, with the packet scheduler of this name.
+pub(super) fn enable(config: &mut TransportConfig, name: &String) -> Result<(), OptionError> {
+    let find = registry::by_name;
+    if let Some(scheduler) = named("multipath", Some(name), find, registry::names())? {
+        let mut multipath = MultipathConfig::default();
+        multipath.max_paths = MAX_PATHS;
+        multipath.scheduler = scheduler;
+        config.multipath = Some(multipath);
+    }
+    Ok(())
 }
 
 /// The paths of a connection, from one end.
@@ -57,10 +62,14 @@ impl Paths {
     pub(super) fn on_connected(&mut self, now: Instant, connection: &mut Connection) -> bool {
         let remote = connection.remote_address();
         for local in std::mem::take(&mut self.others) {
-            let opened = open(connection, now, FourTuple { local, remote });
+            // A path that cannot be opened is not waited for.
+            let opened = connection.open_path(now, FourTuple { local, remote });
             self.awaited.extend(opened);
         }
         self.note(now, connection);
+        if let Some(first) = self.seen.get_mut(&PathId::ZERO) {
+            first.validated = Some(now);
+        }
         self.holds = self.ready == Ready::Paths && !self.awaited.is_empty();
         !self.holds
     }
@@ -80,7 +89,7 @@ impl Paths {
                 }
                 *path
             }
-            PathEvent::ValidationFailed { path, .. } => *path,
+            PathEvent::ValidationFailed { path, .. } | PathEvent::Abandoned { path, .. } => *path,
             _ => return false,
         };
         self.awaited.retain(|path| *path != over);
@@ -120,7 +129,6 @@ impl Paths {
             let before = self.seen.get(&id);
             let validated = before.and_then(|path| path.validated);
             let first_data = before.and_then(|path| path.first_data);
-            let validated = validated.or(stats.validated.then_some(now));
             let came = stats.acks.data_packets_received > 0;
             let path = wire(&stats, validated, first_data.or(came.then_some(now)));
             self.seen.insert(id, path);
