@@ -79,7 +79,13 @@ fn fetch(
     congestion: &str,
     size: u64,
 ) -> Option<(f64, f64)> {
-    if std::env::var("DBG").is_ok() { eprintln!("RUN {} paths, first {} ms, seed {seed}", legs.len(), legs[0].0); }
+    if std::env::var("DBG").is_ok() {
+        eprintln!(
+            "RUN {} paths, first {} ms, seed {seed}",
+            legs.len(),
+            legs[0].0
+        );
+    }
     let remote = SocketAddr::from(([10, 0, 0, 2], 443));
     let mut world = World::new(seed);
     let mut transport = TransportConfig::default();
@@ -148,8 +154,9 @@ fn fetch(
     if std::env::var("SHOW").is_ok() {
         for (_, connection) in world.node::<QuicHost<PatternServer>>(server).connections() {
             println!(
-                "{scheduler} {} paths, repeated {}",
+                "{scheduler} {} paths, seed {seed}, {:.3} s, repeated {}",
                 legs.len(),
+                done.saturating_since(start).as_secs_f64(),
                 connection.stats().bytes_repeated
             );
             for id in connection.paths() {

@@ -267,7 +267,10 @@ impl Connection {
                     continue;
                 };
                 let usual = from.one_way_delay();
-                let any = repeats == Repeats::All || from.loss >= WORTH_A_COPY;
+                // A copy stands for the original, whose own loss then calls for nothing: it must not take
+                // longer than finding that out would.
+                let soon = by.one_way_delay() < from.one_way_delay() + from.rtt() / 4;
+                let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
@@ -303,7 +306,7 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
     // Whoever sends little learns of losses from what arrives.
     let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let by_window = Rate::from_bytes_over(window, smoothed);
-    PathView {
+    let mut view = PathView {
         id: path.id,
         may_send,
         status: path.status.effective(),
@@ -318,7 +321,11 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         slow_start: path.recovery.is_slow_start(),
         datagram: path.mtu.datagram_size().into(),
         loss: share(stats.packets_lost, stats.packets_sent).max(share(missing, received + missing)),
+    };
+    if let Some(measured) = path.recovery.delivery_rate().filter(|_| view.queues()) {
+        view.rate = measured;
     }
+    view
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -48,7 +48,8 @@ pub struct PathView {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// What the path delivers: the controller's estimate of bandwidth, else a window a round trip.
+    /// What the path delivers: the newest measurement, as long as a queue shows that it is all the path
+    /// can do; else the controller's estimate of bandwidth, or a window a round trip.
     pub rate: Rate,
     /// Whether the window still doubles every round trip.
     pub slow_start: bool,
@@ -65,10 +66,19 @@ impl PathView {
         self.smoothed_rtt.min(self.latest_rtt)
     }
 
-    /// What the next packet takes to the peer: half of the shortest round trip, and whatever queue
-    /// there is now, which our own data has filled.
+    /// What the next packet takes to the peer: half of the shortest round trip, and the queue that our
+    /// own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        self.rtt().saturating_sub(self.min_rtt / 2)
+        let seen = self.rtt().saturating_sub(self.min_rtt / 2);
+        if !self.queues() {
+            return seen;
+        }
+        // What left since the newest sample stands in the queue, too.
+        let queue = self
+            .rate
+            .time_for(self.in_flight)
+            .saturating_sub(self.min_rtt);
+        seen.max(self.min_rtt / 2 + queue)
     }
 
     /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
