@@ -186,7 +186,7 @@ impl Connection {
     fn choose_path(&mut self, now: Instant) -> Option<Choice> {
         let views = self.path_views(now);
         let more_follows = self.streams.more_may_follow();
-        let waiting = match self.streams.waiting_bytes(FORESEEN) {
+        let waiting = match self.streams.all_waiting_bytes(FORESEEN) {
             // Nobody knows, of so many streams.
             0 if self.streams.has_data() => FORESEEN,
             bytes => bytes,
