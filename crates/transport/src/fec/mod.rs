@@ -17,6 +17,9 @@ mod hold;
 mod lab;
 mod loss_monitor;
 mod memory;
+mod monitors;
+mod peer_decoder;
+mod queue;
 mod receiver;
 mod recover;
 pub mod redundancy;
@@ -25,6 +28,7 @@ mod scheme;
 mod sender;
 mod source;
 mod stats;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
