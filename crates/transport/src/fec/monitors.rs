@@ -18,13 +18,19 @@ impl Monitors {
     /// That of a path, new if need be.
     #[inline]
     pub(super) fn of(&mut self, path: PathId) -> &mut LossMonitor {
-        let index = self.0.iter().position(|(id, _)| *id == path);
-        let index = index.unwrap_or_else(|| {
-            self.0.push((path, LossMonitor::default()));
-            self.0.len() - 1
-        });
+        let first = self.0.first().is_some_and(|(id, _)| *id == path);
+        let index = if first { 0 } else { self.find(path) };
         #[expect(clippy::indexing_slicing, reason = "found or just pushed")]
         &mut self.0[index].1
+    }
+
+    #[cold]
+    fn find(&mut self, path: PathId) -> usize {
+        let index = self.0.iter().position(|(id, _)| *id == path);
+        index.unwrap_or_else(|| {
+            self.0.push((path, LossMonitor::default()));
+            self.0.len() - 1
+        })
     }
 
     /// Begins with what an earlier connection knew of a path, unless more is known already.
@@ -35,8 +41,10 @@ impl Monitors {
     }
 
     /// What is known of the first path's losses.
-    pub(super) fn first(&self) -> LossEstimate {
-        let first = self.0.first();
-        first.map_or_else(LossEstimate::default, |(_, monitor)| monitor.estimate())
+    pub(super) fn first(&mut self) -> LossEstimate {
+        let first = self.0.first_mut();
+        first.map_or_else(LossEstimate::default, |(_, monitor)| {
+            monitor.estimate_once()
+        })
     }
 }

@@ -175,6 +175,19 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
         let _ = view;
         true
     }
+    /// After [`Self::protects`] said no: bytes that may leave plain until the next feedback or answer
+    /// without the question, if no message has a deadline; 0 asks for every packet. Saves work, no more:
+    /// what is told here too early leaves some packets plain.
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        let _ = view;
+        0
+    }
+    /// Whether [`Occasion::Feedback`] is of interest now where no message has a deadline and flow
+    /// control holds nothing back: what would be answered with none and changes nothing need not be asked.
+    fn heeds_feedback(&self, now: Instant) -> bool {
+        let _ = now;
+        true
+    }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;
     /// How much time the repair symbols asked for last may be expected to save: for statistics.

@@ -15,10 +15,31 @@ impl FecSender {
     /// Whether a packet that leaves now is protected.
     pub fn protects(&mut self, now: Instant, outlook: Outlook) -> bool {
         self.outlook = outlook;
-        self.scheduler.protects(&self.view(now))
+        let view = self.view(now);
+        let protects = self.scheduler.protects(&view);
+        self.plain_bytes = if protects {
+            0
+        } else {
+            self.scheduler.plain_for(&view)
+        };
+        protects
     }
 
-    fn view(&self, now: Instant) -> RedundancyView {
+    /// Whether a packet of up to `bytes` bytes is plain without [`Self::protects`] being asked. Only where
+    /// no message has a deadline.
+    #[inline]
+    pub fn leaves_plain(&mut self, bytes: u64) -> bool {
+        let left = self.plain_bytes.checked_sub(bytes);
+        self.plain_bytes = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Whether [`Occasion::Feedback`] need be asked, where no message has a deadline.
+    pub fn heeds_feedback(&self, now: Instant) -> bool {
+        self.held_back || self.scheduler.heeds_feedback(now)
+    }
+
+    fn view(&mut self, now: Instant) -> RedundancyView {
         let outlook = self.outlook;
         RedundancyView {
             now,
@@ -83,6 +104,7 @@ impl FecSender {
         } else {
             self.asked = Some(now);
         }
+        self.plain_bytes = 0;
         let view = self.view(now);
         let wanted = self.scheduler.ask(occasion, &view);
         if occasion == Occasion::BurstEnd {

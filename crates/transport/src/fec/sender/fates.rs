@@ -60,6 +60,7 @@ impl FecSender {
 
     /// Acknowledgements and losses of a path were told.
     pub fn on_feedback(&mut self, path: PathId) {
+        self.plain_bytes = 0;
         self.monitors.of(path).review();
     }
 

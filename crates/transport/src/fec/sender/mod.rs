@@ -92,6 +92,8 @@ pub struct FecSender {
     smoothed_rtt: Duration,
     probe_timeout: Duration,
     outlook: Outlook,
+    /// Bytes that leave plain without a question.
+    plain_bytes: u64,
     /// As [`RedundancyView::held_back`].
     held_back: bool,
     /// As [`RedundancyView::flow_window`].
@@ -124,6 +126,7 @@ impl FecSender {
             smoothed_rtt: Duration::ZERO,
             probe_timeout: Duration::ZERO,
             outlook: Outlook::default(),
+            plain_bytes: 0,
             held_back: false,
             flow_window: None,
             stats: FecStats::default(),

@@ -30,6 +30,8 @@ const FOLLOWERS: f64 = 3.0;
 /// on the way, and the round trips for which flow control is remembered to have held data back.
 const KNOWN_LOSSES: f64 = 0.5;
 const HELD_ROUNDS: u32 = 2;
+/// Whether a flight would be worth a repair symbol is asked once a round trip, but not more often than that.
+const LEAST_REVIEW: Duration = Duration::from_millis(5);
 /// Parts of the flow control window that get repair symbols of their own, at most; the losses expected in
 /// such a part, and the packets that it has.
 const PARTS: u64 = 8;
@@ -228,6 +230,18 @@ impl RedundancyScheduler for Auto {
         }
     }
 
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        match (view.deadline, self.worth) {
+            (Some(_), _) => 0,
+            (None, true) => Quirl::before_last_flight(view),
+            (None, false) => u64::MAX,
+        }
+    }
+
+    fn heeds_feedback(&self, now: Instant) -> bool {
+        !self.deadlines.is_empty() || self.review.is_none_or(|at| at <= now)
+    }
+
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
         self.saving = Duration::ZERO;
         if self.sources < view.sources {
@@ -249,7 +263,7 @@ impl RedundancyScheduler for Auto {
                 return self.on_the_way(view);
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
-                self.review = Some(view.now + view.smoothed_rtt);
+                self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));
                 let flight = view.congestion_window / view.datagram_bytes.max(1);
                 let (repairs, _) = self.best(view, flight.clamp(1, 256), 0, 0);
                 self.worth = repairs > 0;
