@@ -28,6 +28,7 @@ mod scheme;
 mod sender;
 mod source;
 mod stats;
+mod strength;
 mod waiting;
 
 #[cfg(test)]
@@ -45,3 +46,4 @@ pub(crate) use sender::{Delivered, OnLoss};
 pub use sender::{FecSender, PathState, RepairPlan};
 pub use source::SymbolFate;
 pub use stats::FecStats;
+pub use strength::Strength;

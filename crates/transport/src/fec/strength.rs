@@ -122,7 +122,7 @@ mod tests {
                 decoder.source(id, &[id as u8; 4]).unwrap();
             }
             let key = match scheme {
-                Scheme::Xor(_) => 0,
+                Scheme::Xor(_) | Scheme::ReedSolomon(_) => 0,
                 _ => rng.below(1 << 14) as u32,
             };
             for key in key..key + repairs {
@@ -161,8 +161,9 @@ mod tests {
                 let share = rebuilt(&scheme, losses, repairs, in_a_row);
                 let follow = f64::from(u8::from(in_a_row));
                 let chance = strength.chance(losses as u64, repairs.into(), follow);
-                // Two of twelve seldom lie in one group of four: nothing is put back.
-                let slack = if in_a_row || losses == 1 { 0.05 } else { 0.12 };
+                // Groups side by side, and few symbols in each: roughly.
+                let rough = code.starts_with("xor") && losses > 1;
+                let slack = if rough { 0.12 } else { 0.05 };
                 assert!(
                     (share - chance).abs() < slack,
                     "{code} {losses} {repairs} {in_a_row}: {share} {chance}"
@@ -183,7 +184,10 @@ mod tests {
         for strength in all {
             for (losses, repairs) in [(0, 0), (1, 0), (3, 3), (1_000, 1_000), (5, u64::MAX)] {
                 let chance = strength.chance(losses, repairs, 0.5);
-                assert!((0.0..=1.0).contains(&chance), "{strength:?} {losses} {repairs}");
+                assert!(
+                    (0.0..=1.0).contains(&chance),
+                    "{strength:?} {losses} {repairs}"
+                );
                 assert!(losses > 0 || chance == 1.0);
             }
         }

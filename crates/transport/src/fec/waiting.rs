@@ -5,8 +5,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use smallvec::SmallVec;
-use tautline_codes::CodingWindow;
 
+use super::repair::Group;
 use crate::{packet::Token, time::Instant, units::PathId};
 
 /// Symbols that wait at a time; more are sent again at once.
@@ -63,29 +63,29 @@ impl WaitingSymbols {
         waiting.map_or_else(Tokens::new, |waiting| waiting.tokens)
     }
 
-    /// The symbols of a run that wait.
-    pub(super) fn ids(&self, run: CodingWindow) -> impl Iterator<Item = u64> + '_ {
+    /// The symbols of a group that wait.
+    pub(super) fn ids(&self, group: Group) -> impl Iterator<Item = u64> + '_ {
         let ids = self.0.iter().map(|waiting| waiting.id);
-        ids.filter(move |id| run.ids().contains(id))
+        ids.filter(move |id| group.contains(*id))
     }
 
-    /// The symbols of a run wait at least until then.
-    pub(super) fn prolong(&mut self, run: CodingWindow, until: Instant) {
-        for waiting in self.of(run) {
+    /// The symbols of a group wait at least until then.
+    pub(super) fn prolong(&mut self, group: Group, until: Instant) {
+        for waiting in self.of(group) {
             waiting.until = waiting.until.max(until);
         }
     }
 
-    /// No symbol of a run waits any longer.
-    pub(super) fn stop(&mut self, run: CodingWindow) {
-        for waiting in self.of(run) {
+    /// No symbol of a group waits any longer.
+    pub(super) fn stop(&mut self, group: Group) {
+        for waiting in self.of(group) {
             waiting.until = Instant::ZERO;
         }
     }
 
-    fn of(&mut self, run: CodingWindow) -> impl Iterator<Item = &mut Waiting> {
+    fn of(&mut self, group: Group) -> impl Iterator<Item = &mut Waiting> {
         let all = self.0.iter_mut();
-        all.filter(move |waiting| run.ids().contains(&waiting.id))
+        all.filter(move |waiting| group.contains(waiting.id))
     }
 
     /// When the first of them has waited long enough.

@@ -11,6 +11,8 @@ use super::{FecSender, PathState};
 use crate::{
     error::TransportError,
     fec::{
+        Strength,
+        repair::Group,
         source::SymbolFate,
         waiting::{Tokens, WaitingSymbols},
     },
@@ -18,6 +20,10 @@ use crate::{
     time::{Instant, earliest},
     units::{PacketNumber, PathId},
 };
+
+/// Lost symbols wait for repair symbols that rebuild them with at least this probability: waiting in vain
+/// costs time, sending again what comes anyway a packet.
+const LIKELY: f64 = 0.9;
 
 /// What a lost symbol calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +48,7 @@ pub(crate) enum Delivered {
 impl FecSender {
     /// Feedback of a path is about to be processed.
     pub fn on_path(&mut self, path: PathId, state: PathState) {
-        self.smoothed_rtt = state.smoothed_rtt;
-        self.probe_timeout = state.probe_timeout;
+        self.path = state;
         let monitor = self.monitors.of(path);
         monitor.on_path(state.min_rtt, state.latest_rtt, state.congestion_window);
     }
@@ -97,28 +102,32 @@ impl FecSender {
         OnLoss::Resend
     }
 
-    /// How long a lost symbol should wait for repair symbols: while those under way suffice for all
-    /// losses among the symbols they cover. Of more losses, only as many as there are too many cost
+    /// How long a lost symbol should wait for repair symbols: while those under way are likely to rebuild
+    /// all losses among the symbols they cover. Of more losses, only as many as there are too many cost
     /// anything: so many repair symbols are added. `None`: waiting would be in vain, for the others
     /// too.
     fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
         let cover = self.repairs.cover(id)?;
-        let losses = self.losses(cover.span) + 1;
+        let losses = self.losses(cover.group) + 1;
         let added = self.queue.over(id);
-        if losses <= cover.repairs + added && (cover.in_flight > 0 || added > 0) {
+        if self.are_likely(losses, cover.repairs + added) && (cover.in_flight > 0 || added > 0) {
             return Some(self.patience(added > 0));
         }
-        if losses == cover.repairs + added + 1
-            && self.can_add(cover.span)
-            && self.queue.add(cover.span)
-        {
+        let run = cover.group.run();
+        if losses == cover.repairs + added + 1 && self.can_add(run) && self.queue.add(run) {
             let patience = self.patience(true);
             // The others now wait for it as well.
-            self.waiting.prolong(cover.span, now + patience);
+            self.waiting.prolong(cover.group, now + patience);
             return Some(patience);
         }
-        self.waiting.stop(cover.span);
+        self.waiting.stop(cover.group);
         None
+    }
+
+    /// Whether it may be counted on that so many repair symbols rebuild so many losses of a group.
+    fn are_likely(&self, losses: u64, repairs: u64) -> bool {
+        let strength = self.repairs.strength().within_group();
+        strength.chance(losses, repairs, 0.0) >= LIKELY
     }
 
     /// Whether a further repair symbol can be had that covers a run whole, and helps.
@@ -130,7 +139,7 @@ impl FecSender {
     }
 
     fn patience(&self, to_leave: bool) -> Duration {
-        WaitingSymbols::patience(self.smoothed_rtt, to_leave)
+        WaitingSymbols::patience(self.path.smoothed_rtt, to_leave)
     }
 
     fn give_up(&mut self, id: u64, path: PathId) {
@@ -200,23 +209,42 @@ impl FecSender {
 
     /// A repair symbol was acknowledged, or lost.
     pub(crate) fn on_repair_settled(&mut self, number: u64, arrived: bool) {
-        let window = self.repairs.on_settled(number, arrived);
-        if let Some(window) = window.filter(|_| !arrived && !self.waiting.is_empty()) {
-            // It was counted on: what waits for it and has no other waits in vain.
-            if self.waiting.ids(window).any(|id| !self.suffices(id)) {
-                self.waiting.stop(window);
-            }
+        let group = self.repairs.on_settled(number, arrived);
+        let Some(group) = group.filter(|_| !self.waiting.is_empty()) else {
+            return;
+        };
+        // It was counted on: what waits for it and has no other waits in vain.
+        if !arrived && self.waiting.ids(group).any(|id| !self.suffices(id))
+            // What it would rebuild was reported before it was acknowledged.
+            || arrived && !self.waiting.ids(group).any(|id| self.may_still_come(id))
+        {
+            self.waiting.stop(group);
         }
     }
 
     /// Whether as many repair symbols cover symbol `id` as losses.
     fn suffices(&self, id: u64) -> bool {
-        let cover = self.repairs.cover(id);
-        cover.is_some_and(|cover| self.losses(cover.span) <= cover.repairs + self.queue.over(id))
+        self.repairs.cover(id).is_some_and(|cover| {
+            let repairs = cover.repairs + self.queue.over(id);
+            self.are_likely(self.losses(cover.group), repairs)
+        })
     }
 
-    /// Source symbols of a run that the peer lacks, as far as known.
-    fn losses(&self, run: CodingWindow) -> u64 {
-        self.source.count(run, SymbolFate::Waiting) + self.source.count(run, SymbolFate::Resent)
+    /// Whether a repair symbol over symbol `id` is under way, or any of those that came must have
+    /// sufficed.
+    fn may_still_come(&self, id: u64) -> bool {
+        self.repairs.strength().within_group() == Strength::Any
+            || self.queue.over(id) > 0
+            || self
+                .repairs
+                .cover(id)
+                .is_some_and(|cover| cover.in_flight > 0)
+    }
+
+    /// Source symbols of a group that the peer lacks, as far as known.
+    fn losses(&self, group: Group) -> u64 {
+        let fates = group.ids().filter_map(|id| Some(self.source.get(id)?.fate));
+        let lost = fates.filter(|fate| matches!(fate, SymbolFate::Waiting | SymbolFate::Resent));
+        lost.count() as u64
     }
 }

@@ -89,8 +89,8 @@ pub struct FecSender {
     max_symbol: usize,
     waiting: WaitingSymbols,
     monitors: Monitors,
-    smoothed_rtt: Duration,
-    probe_timeout: Duration,
+    /// The path that feedback came of last.
+    path: PathState,
     outlook: Outlook,
     /// Bytes that leave plain without a question.
     plain_bytes: u64,
@@ -123,8 +123,7 @@ impl FecSender {
             max_symbol: usize::from(max_symbol),
             waiting: WaitingSymbols::default(),
             monitors: Monitors::default(),
-            smoothed_rtt: Duration::ZERO,
-            probe_timeout: Duration::ZERO,
+            path: PathState::default(),
             outlook: Outlook::default(),
             plain_bytes: 0,
             held_back: false,
