@@ -5,12 +5,16 @@
 //! Does not own: what that is worth and costs (`mod.rs`), what is known of losses
 //! (`loss_monitor.rs`).
 
+use smallvec::SmallVec;
+
 use crate::fec::{LossEstimate, Strength};
 
 /// Repair symbols that are weighed at most, at a time.
 pub(super) const MOST: usize = 24;
 /// Packets that are weighed together at most: no window is longer.
 const LONGEST: u64 = 4_095;
+/// What is less likely is left out.
+const NEGLIGIBLE: f64 = 1e-15;
 /// Packets that the estimate of a new path counts for.
 const PRIOR_PACKETS: f64 = 50.0;
 /// Losses among these.
@@ -125,23 +129,29 @@ impl Chain {
                 step(self, &mut after_arrival.0, &mut after_arrival.1);
                 step(self, &mut after_loss.0, &mut after_loss.1);
             }
+            let few = |ends: &Ends| (0..=repairs).map(|lost| sum_at(ends, lost)).collect();
+            let lost_repairs: [SmallVec<[f64; MOST + 1]>; 2] =
+                [few(&after_arrival), few(&after_loss)];
             for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate() {
-                for repairs_lost in 0..=repairs {
-                    let of = |ends: &Ends| sum_at(ends, repairs_lost);
-                    let chance = arrived * of(&after_arrival) + lost * of(&after_loss);
-                    if chance > 0.0 {
-                        let came = (repairs - repairs_lost) as u64;
-                        let rebuilt = strength.chance(losses as u64, came, 1.0 - self.q);
-                        each(
-                            repairs,
-                            Outcome {
-                                losses,
-                                repairs_lost,
-                                chance,
-                                rebuilt,
-                            },
-                        );
+                if arrived + lost < NEGLIGIBLE {
+                    continue;
+                }
+                let [after_arrival, after_loss] = &lost_repairs;
+                for (repairs_lost, (a, l)) in after_arrival.iter().zip(after_loss).enumerate() {
+                    let chance = arrived * a + lost * l;
+                    if chance < NEGLIGIBLE {
+                        continue;
                     }
+                    let came = (repairs - repairs_lost) as u64;
+                    each(
+                        repairs,
+                        Outcome {
+                            losses,
+                            repairs_lost,
+                            chance,
+                            rebuilt: strength.chance(losses as u64, came, 1.0 - self.q),
+                        },
+                    );
                 }
             }
         }
