@@ -269,7 +269,7 @@ impl Connection {
                 let usual = from.one_way_delay();
                 // A copy stands for the original, whose own loss then calls for nothing: it must not take
                 // longer than finding that out would.
-                let soon = by.one_way_delay() < from.one_way_delay() + from.rtt() / 4;
+                let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
                 let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
@@ -311,7 +311,7 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
-        latest_rtt: rtt.latest(),
+        recent_rtt: rtt.recent(),
         min_rtt: rtt.min(),
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),
