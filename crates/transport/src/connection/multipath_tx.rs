@@ -185,16 +185,19 @@ impl Connection {
     /// Asks the scheduler about the paths that work.
     fn choose_path(&mut self, now: Instant) -> Option<Choice> {
         let views = self.path_views(now);
-        let more_follows = self.streams.more_may_follow();
-        let waiting = match self.streams.all_waiting_bytes(FORESEEN) {
+        // What is most urgent goes first, and so it is for this that a path is chosen; without streams,
+        // for a datagram or a frame.
+        let waiting = self.streams.most_urgent();
+        let (waiting, more_follows) = match waiting {
+            Some(waiting) => (waiting.bytes(), waiting.more_follows),
             // Nobody knows, of so many streams.
-            0 if self.streams.has_data() => FORESEEN,
-            bytes => bytes,
+            None if self.streams.has_data() => (FORESEEN, true),
+            None => (0, false),
         };
         let view = SchedulerView {
             now,
             paths: &views,
-            waiting,
+            waiting: waiting.min(FORESEEN),
             more_follows,
         };
         let multipath = self.multipath.as_mut()?;
