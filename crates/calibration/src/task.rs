@@ -42,7 +42,7 @@ impl Task {
             && flow.stop.is_none()
             && flow.count == 1
             && flow.access_delay.0.is_zero()
-            && flow.client == NEAR
+            && flow.homes(&scene.network) == [NEAR]
             && flow.server == FAR;
         ensure!(
             plain,

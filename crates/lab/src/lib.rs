@@ -8,6 +8,7 @@
 pub mod bundled;
 pub mod campaign;
 pub mod metric;
+pub mod names;
 pub mod outcome;
 pub mod plan;
 pub mod quantity;

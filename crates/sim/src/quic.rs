@@ -54,6 +54,8 @@ pub trait App: Any {
     fn on_event(&mut self, cx: &mut Context<'_>, connection: ConnectionHandle, event: Event);
     /// The time named by [`App::poll_timer`] has come.
     fn on_timer(&mut self, _cx: &mut Context<'_>) {}
+    /// Nothing is left to be done for now: a moment to look at connections.
+    fn on_settled(&mut self, _cx: &mut Context<'_>) {}
     /// When [`App::on_timer`] is wanted.
     fn poll_timer(&self) -> Option<Instant> {
         None
@@ -64,7 +66,7 @@ pub trait App: Any {
 pub struct Context<'a> {
     /// Now.
     pub now: Instant,
-    /// The host's own address.
+    /// The host's own address; of several, the first.
     pub local: SocketAddr,
     endpoint: &'a mut Endpoint,
     connections: &'a mut BTreeMap<ConnectionHandle, Connection>,
@@ -81,10 +83,21 @@ impl Context<'_> {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<ConnectionHandle, ConnectError> {
-        let four_tuple = FourTuple {
-            local: self.local,
-            remote,
-        };
+        self.connect_from(self.local, config, remote, server_name)
+    }
+
+    /// Starts a connection from one of several addresses of the host.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub fn connect_from(
+        &mut self,
+        local: SocketAddr,
+        config: ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let four_tuple = FourTuple { local, remote };
         let (handle, connection) =
             self.endpoint
                 .connect(self.now, config, four_tuple, server_name)?;
@@ -118,7 +131,8 @@ pub struct QuicHost<A> {
 }
 
 impl<A: App> QuicHost<A> {
-    /// A host at `local` running `app` over `endpoint`.
+    /// A host at `local` running `app` over `endpoint`. The host may have more addresses: datagrams
+    /// come to any of them and leave from the one that their path has.
     pub fn new(endpoint: Endpoint, local: SocketAddr, app: A) -> Self {
         Self {
             endpoint,
@@ -208,6 +222,13 @@ impl<A: App> QuicHost<A> {
         for handle in handles {
             self.settle_connection(now, handle);
         }
+        let mut context = Context {
+            now,
+            local: self.local,
+            endpoint: &mut self.endpoint,
+            connections: &mut self.connections,
+        };
+        self.app.on_settled(&mut context);
         self.timeout = self.app.poll_timer();
         for connection in self.connections.values_mut() {
             self.timeout = earliest(self.timeout, connection.poll_timeout());

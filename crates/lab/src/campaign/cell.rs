@@ -7,12 +7,13 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tautline_transport::time::Instant;
 
 use crate::{
     metric::{FLOW_METRICS, METRICS},
     plan::{Cell, Plan},
     run::{FlowRecord, Record, play},
-    stack::Stacks,
+    stack::{PathWire, Stacks},
     table::Value,
 };
 
@@ -34,6 +35,9 @@ pub struct Entry {
     pub extra: BTreeMap<String, f64>,
     /// Connections.
     pub flows: Vec<FlowEntry>,
+    /// Paths of connections that could have several.
+    #[serde(default)]
+    pub paths: Vec<PathEntry>,
     /// Time series, if wanted.
     pub series: Vec<Moment>,
     /// Items, if wanted.
@@ -66,6 +70,37 @@ pub struct FlowEntry {
     pub extra: BTreeMap<String, f64>,
 }
 
+/// What is kept of one of several paths. Times are since the connection's start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathEntry {
+    /// The number of its connection.
+    pub flow: usize,
+    /// The client's place at its near end.
+    pub path: String,
+    /// Its number in the protocol.
+    pub id: u64,
+    /// UDP payload bytes that the end sent which sends most.
+    pub sent: u64,
+    /// And the other end.
+    pub back: u64,
+    /// `sent` in that of all paths of the connection.
+    pub share: Option<f64>,
+    /// Packets of the sender that count as in flight.
+    pub packets: u64,
+    /// Of these, declared lost.
+    pub lost: u64,
+    /// The sender's probe timeouts.
+    pub ptos: u64,
+    /// The sender's smoothed RTT in ms.
+    pub rtt: Option<f64>,
+    /// Its smallest.
+    pub min_rtt: Option<f64>,
+    /// When the client knew it to be usable, in s.
+    pub validated: Option<f64>,
+    /// When the first data came over it, in s.
+    pub first_data: Option<f64>,
+}
+
 impl Entry {
     fn failed(cell: &Cell, status: &str, reason: String, deterministic: bool) -> Self {
         Self {
@@ -76,6 +111,7 @@ impl Entry {
             metrics: vec![Value::NONE; METRICS.len()],
             extra: BTreeMap::new(),
             flows: Vec::new(),
+            paths: Vec::new(),
             series: Vec::new(),
             items: Vec::new(),
         }
@@ -132,9 +168,42 @@ fn measure(plan: &Plan, cell: &Cell, record: &Record) -> Entry {
         metrics,
         extra,
         flows,
+        paths: paths(record),
         series,
         items,
     }
+}
+
+fn paths(record: &Record) -> Vec<PathEntry> {
+    let mut rows = Vec::new();
+    for (index, flow) in record.flows.iter().enumerate() {
+        let all: u64 = flow.path_bytes().sum();
+        for path in &flow.paths {
+            let millis = |of: fn(&PathWire) -> Duration| {
+                path.sender.map(|wire| of(&wire).as_secs_f64() * 1e3)
+            };
+            let since =
+                |at: Option<Instant>| at.map(|at| at.saturating_since(flow.start).as_secs_f64());
+            let sent = |wire: Option<PathWire>| wire.map_or(0, |wire| wire.bytes_sent);
+            let share = sent(path.sender) as f64 / all as f64;
+            rows.push(PathEntry {
+                flow: index,
+                path: path.home.clone(),
+                id: path.id,
+                sent: sent(path.sender),
+                back: sent(path.receiver),
+                share: Some(share).filter(|share| share.is_finite()),
+                packets: path.sender.map_or(0, |wire| wire.packets_sent),
+                lost: path.sender.map_or(0, |wire| wire.packets_lost),
+                ptos: path.sender.map_or(0, |wire| wire.ptos),
+                rtt: millis(|wire| wire.rtt),
+                min_rtt: millis(|wire| wire.min_rtt),
+                validated: since(path.validated),
+                first_data: since(path.receiver.and_then(|wire| wire.first_data)),
+            });
+        }
+    }
+    rows
 }
 
 fn flow_entry(flow: &FlowRecord) -> FlowEntry {

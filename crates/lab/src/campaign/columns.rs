@@ -13,6 +13,7 @@ use crate::{
 pub(super) struct Tables {
     pub(super) cells: Table,
     pub(super) flows: Table,
+    pub(super) paths: Table,
     pub(super) series: Table,
     pub(super) items: Table,
     keeps_series: bool,
@@ -37,6 +38,10 @@ impl Tables {
             },
             flows: Table {
                 columns: flow_columns(plan, &extra),
+                rows: Vec::new(),
+            },
+            paths: Table {
+                columns: path_columns(plan),
                 rows: Vec::new(),
             },
             series: Table {
@@ -68,6 +73,13 @@ impl Tables {
             ),
             ("flows", "A row per connection of each cell.", &self.flows),
         ];
+        if !self.paths.rows.is_empty() {
+            all.push((
+                "paths",
+                "A row per path of each connection that could have several.",
+                &self.paths,
+            ));
+        }
         if self.keeps_series {
             all.push((
                 "series",
@@ -118,6 +130,26 @@ impl Tables {
             row.extend(flow.metrics.iter().cloned());
             row.extend(extras(&flow.extra));
             self.flows.rows.push(row);
+        }
+        for path in &entry.paths {
+            let mut row = head.clone();
+            row.extend([
+                Value::integer(path.flow as u64),
+                Value::text(&path.path),
+                Value::integer(path.id),
+                Value::integer(path.sent),
+                Value::integer(path.back),
+                Value::number(path.share),
+                Value::integer(path.packets),
+                Value::integer(path.lost),
+                Value::integer(path.ptos),
+                Value::number(path.rtt),
+                Value::number(path.min_rtt),
+                Value::number(path.validated),
+                Value::number(path.first_data),
+                flag.clone(),
+            ]);
+            self.paths.rows.push(row);
         }
         let cell = Value::integer(cell.index as u64);
         for (flow, at, received, rtt, window, in_flight, sent, lost) in &entry.series {
@@ -283,6 +315,78 @@ fn plain(name: &str, kind: Kind, unit: &str, meaning: &str) -> Column {
         unit: unit.to_owned(),
         ..Column::new(name, kind, meaning)
     }
+}
+
+fn path_columns(plan: &Plan) -> Vec<Column> {
+    let mut columns = head_columns(plan);
+    columns.extend([
+        plain(
+            "connection",
+            Kind::Integer,
+            "",
+            "number of the connection in the cell",
+        ),
+        plain("path", Kind::Text, "", "the client's place at its near end"),
+        plain(
+            "path_id",
+            Kind::Integer,
+            "",
+            "its number in the protocol; 0 is the path of the handshake",
+        ),
+        plain(
+            "sent_bytes",
+            Kind::Integer,
+            "B",
+            "UDP payload bytes that the sender sent over it",
+        ),
+        plain(
+            "back_bytes",
+            Kind::Integer,
+            "B",
+            "UDP payload bytes that the receiver sent over it",
+        ),
+        plain(
+            "share",
+            Kind::Number,
+            "1",
+            "sent_bytes / the same of all paths of the connection",
+        ),
+        plain(
+            "packets_sent",
+            Kind::Integer,
+            "packets",
+            "in-flight packets sent by the sender",
+        ),
+        plain(
+            "packets_lost",
+            Kind::Integer,
+            "packets",
+            "of these, declared lost",
+        ),
+        plain("ptos", Kind::Integer, "1", "the sender's probe timeouts"),
+        plain(
+            "rtt_ms",
+            Kind::Number,
+            "ms",
+            "the sender's smoothed RTT at the end; empty when it did not know the path",
+        ),
+        plain("min_rtt_ms", Kind::Number, "ms", "its smallest RTT"),
+        plain(
+            "validated_s",
+            Kind::Number,
+            "s",
+            "since the connection began, when the client knew it to be usable",
+        ),
+        plain(
+            "first_data_s",
+            Kind::Number,
+            "s",
+            "since the connection began, when the first packet with data came to the receiver \
+             over it",
+        ),
+        flag_column(),
+    ]);
+    columns
 }
 
 fn series_columns() -> Vec<Column> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
-use super::{CellMetric, bound::repair_bound, jain, quantile};
+use super::{CellMetric, bound::repair_bound, jain, paths, quantile};
 use crate::{
     outcome::Item,
     run::{FlowRecord, LinkRecord, Record},
@@ -24,6 +24,8 @@ macro_rules! metric {
     };
 }
 
+pub(super) use metric;
+
 /// Every metric of a cell, in the order of the columns.
 pub const METRICS: &[CellMetric] = &[
     metric!(
@@ -38,7 +40,7 @@ pub const METRICS: &[CellMetric] = &[
         "request_completion_s",
         "s",
         Some(false),
-        "like completion_s, from the end of the handshake at the client",
+        "like completion_s, from when the client's workload could begin: the handshake complete and, with ready = \"paths\", its paths validated",
         "DCT without handshake (003 7.5.2)",
         |r| r
             .measured()
@@ -46,6 +48,17 @@ pub const METRICS: &[CellMetric] = &[
                 let (from, to) = (flow.connected?, flow.receiver.finished?);
                 Some(to.saturating_since(from).as_secs_f64())
             })
+            .try_fold(0.0f64, |most, one| Some(most.max(one?)))
+    ),
+    metric!(
+        "ready_s",
+        "s",
+        Some(false),
+        "from a measured flow's start until its client's workload could begin; the longest",
+        "",
+        |r| r
+            .measured()
+            .map(|flow| Some(flow.connected?.saturating_since(flow.start).as_secs_f64()))
             .try_fold(0.0f64, |most, one| Some(most.max(one?)))
     ),
     metric!(
@@ -256,6 +269,13 @@ pub const METRICS: &[CellMetric] = &[
             ratio(bytes as f64, sum(r, |wire| Some(wire.packets_sent))?)
         }
     ),
+    paths::FIRST_PATH_SHARE,
+    paths::LEAST_PATH_SHARE,
+    paths::PATHS_USED,
+    paths::SECOND_PATH_S,
+    paths::SHARE_OF_PATHS,
+    paths::STALL_MAX_MS,
+    paths::ITEM_EXCESS_MS,
     metric!(
         "items",
         "1",
@@ -374,7 +394,7 @@ pub const METRICS: &[CellMetric] = &[
     }),
 ];
 
-fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
@@ -433,7 +453,7 @@ fn has_window(record: &Record) -> Option<()> {
 }
 
 /// Bits per second.
-fn goodput(record: &Record) -> Option<f64> {
+pub(super) fn goodput(record: &Record) -> Option<f64> {
     has_window(record)?;
     Some(
         record

@@ -7,6 +7,7 @@
 mod bound;
 mod cell;
 mod flow;
+mod paths;
 
 pub use cell::METRICS;
 pub use flow::FLOW_METRICS;

@@ -16,6 +16,10 @@ pub struct ReportOptions {
     /// The solution that others are compared with.
     #[serde(default)]
     pub baseline: Option<String>,
+    /// Solutions of which the best, cell by cell, is what others are compared with: single paths
+    /// beside several.
+    #[serde(default)]
+    pub best_of: Vec<String>,
     /// The metrics shown, most important first.
     #[serde(default)]
     pub metrics: Vec<String>,
@@ -69,6 +73,9 @@ impl ReportOptions {
         }
         if let Some(baseline) = &self.baseline {
             known("report.baseline", "solution", baseline, &solutions)?;
+        }
+        for name in &self.best_of {
+            known("report.best_of", "solution", name, &solutions)?;
         }
         if let Some(factor) = &self.x {
             known("report.x", "factor", factor, factors)?;

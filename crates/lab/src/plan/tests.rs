@@ -157,6 +157,7 @@ fn names_in_the_report_are_checked_too() {
     for (line, field, nearest) in [
         ("x = \"los\"", "report.x", "loss"),
         ("baseline = \"cubik\"", "report.baseline", "cubic"),
+        ("best_of = [\"bbr3\", \"cubik\"]", "report.best_of", "cubic"),
         (
             "metrics = [\"goodput_mbp\"]",
             "report.metrics",
@@ -411,4 +412,134 @@ fn parameters_are_those_of_the_point() {
     let solution = &plan.parameters(&last)["solution"];
     assert_eq!(solution["ack"].as_str(), Some("asymmetric"));
     assert_eq!(solution["name"].as_str(), Some("bbr3"));
+}
+
+const TWO_PATHS: &str = r#"
+name = "two"
+title = "Two paths"
+
+[network]
+queue = "1 BDP"
+paths = [
+  { name = "a", rate = "10 Mb/s", delay = "20 ms" },
+  { name = "b", rate = "5 Mb/s", delay = "100 ms" },
+]
+
+[[flow]]
+name = "main"
+workload = { kind = "bulk", bytes = "1 MB" }
+
+[[solution]]
+name = "single a"
+paths = "a"
+
+[[solution]]
+name = "single b"
+paths = "b"
+
+[design]
+kind = "grid"
+
+[[design.factor]]
+name = "loss"
+path = "network.paths.b.loss"
+values = ["0 %", "1 %"]
+
+[run]
+limit = "60 s"
+"#;
+
+/// Solutions take the paths they name, over links of their own, and factors reach into one of them.
+#[test]
+fn single_paths_are_solutions() {
+    let stacks = Stacks::default();
+    let plan = parse(TWO_PATHS, &ReadOptions::default()).unwrap();
+    let mut seconds = Vec::new();
+    for cell in plan.cells() {
+        let scene = plan.scene(&cell, &stacks).unwrap();
+        let home = ["a", "b"][cell.solution];
+        assert_eq!(scene.homes(&scene.flows[0]), Ok(vec![home]));
+        let loss = [0.0, 0.01][cell.point];
+        assert_eq!(scene.network.wires[1].config.forward.loss.mean_rate(), loss);
+        assert_eq!(scene.network.wires[0].config.forward.loss.mean_rate(), 0.0);
+        let record = crate::run::play(&scene, &stacks, cell.seed).unwrap();
+        let used = record
+            .links
+            .iter()
+            .map(|link| link.forward.sent_packets > 0);
+        let used: Vec<bool> = used.collect();
+        assert_eq!(used, [home == "a", home == "b"]);
+        assert!(record.flows[0].paths.is_empty());
+        seconds.push(record.metric("completion_s").unwrap());
+    }
+    // Over a nothing changed but the seed; b is slower, and with losses slower still.
+    assert!((seconds[0] - seconds[2]).abs() < 1e-4, "{seconds:?}");
+    assert!(
+        seconds[0] < seconds[1] && seconds[1] < seconds[3],
+        "{seconds:?}"
+    );
+}
+
+#[test]
+fn paths_that_are_not_there_are_refused() {
+    let with = |from: &str, to: &str| {
+        assert!(TWO_PATHS.contains(from), "{from}");
+        TWO_PATHS.replacen(from, to, 1)
+    };
+    for (text, place, part) in [
+        (
+            with("paths = \"b\"", "paths = \"bee\""),
+            "plan:22: solution.paths",
+            "flow main has no path called \"bee\"; did you mean `b`?",
+        ),
+        (
+            with("paths = \"b\"", "paths = [\"a\", \"b\"]"),
+            "plan:16: solution.paths",
+            "2 paths at once need `multipath`",
+        ),
+        (
+            with("paths = \"b\"", "paths = [\"b\", \"b\"]"),
+            "plan:22: solution.paths",
+            "\"b\" stands there twice",
+        ),
+        (
+            with("paths = \"b\"", "paths = []"),
+            "plan:22: solution.single b.paths",
+            "at least one name",
+        ),
+        (
+            with("paths = \"b\"", "ready = \"path\""),
+            "plan:22: solution.single b.ready",
+            "did you mean `paths`?",
+        ),
+        (
+            with(
+                "name = \"main\"\n",
+                "name = \"main\"\nclient = [\"a\", \"c\"]\n",
+            ),
+            "plan:14: flow.main.client",
+            "no place is called \"c\"",
+        ),
+        (
+            with("paths.b.loss", "paths.c.loss"),
+            "plan:29: design.factor.loss",
+            "no entry of `paths` is called `c`",
+        ),
+        (
+            with("\"1 %\"", "\"2\""),
+            "plan:27: design.factor.loss",
+            "share",
+        ),
+        (
+            with("rate = \"5 Mb/s\"", "rte = \"5 Mb/s\""),
+            "plan:9: network.paths.b.rte",
+            "did you mean `rate`?",
+        ),
+    ] {
+        let told = parse(&text, &ReadOptions::default())
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains(part), "{told}\n{place}: {part}");
+        assert!(told.starts_with(place), "{told}\n{place}: {part}");
+    }
 }

@@ -49,7 +49,11 @@ pub(super) fn blocks(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
         Block::Table(overall(data, metric, base, &others)),
     ];
     if others.iter().any(|(_, found)| !found.ratios.is_empty()) {
-        blocks.push(curves(data, metric, base, &others));
+        let against = Against {
+            name: data.solution(base),
+            file: "ratio",
+        };
+        blocks.push(curves(data, metric, &against, &others));
     }
     if points.len() <= MOST_POINTS {
         blocks.push(Block::Text(format!(
@@ -133,13 +137,27 @@ fn overall(data: &Data<'_>, metric: &Shown, base: usize, others: &[(usize, Compa
     }
 }
 
-fn curves(data: &Data<'_>, metric: &Shown, base: usize, others: &[(usize, Comparison)]) -> Block {
+/// What ratios are of.
+pub(super) struct Against<'a> {
+    /// In words.
+    pub(super) name: &'a str,
+    /// In the picture's name.
+    pub(super) file: &'a str,
+}
+
+/// How paired ratios are spread.
+pub(super) fn curves(
+    data: &Data<'_>,
+    metric: &Shown,
+    against: &Against<'_>,
+    others: &[(usize, Comparison)],
+) -> Block {
     let ratios = others.iter().flat_map(|(_, found)| found.ratios.iter());
     let wish = Wish {
         log: true,
         ..Wish::default()
     };
-    let label = format!("{} / that of {}", metric.name, data.solution(base));
+    let label = format!("{} / that of {}", metric.name, against.name);
     let lines = others
         .iter()
         .map(|(solution, found)| {
@@ -164,11 +182,7 @@ fn curves(data: &Data<'_>, metric: &Shown, base: usize, others: &[(usize, Compar
             upright: true,
         }],
     };
-    let title = format!(
-        "Paired ratios of {} to {}",
-        metric.name,
-        data.solution(base)
-    );
+    let title = format!("Paired ratios of {} to {}", metric.name, against.name);
     let note = format!(
         "share of pairs (point, repetition) at or below a ratio{}",
         match metric.more_is_better {
@@ -179,7 +193,7 @@ fn curves(data: &Data<'_>, metric: &Shown, base: usize, others: &[(usize, Compar
     );
     Block::Picture(
         Picture::of(
-            &format!("{}-ratio", metric.name),
+            &format!("{}-{}", metric.name, against.file),
             title,
             note,
             Box::new(panel),

@@ -210,9 +210,55 @@ impl<'a> Data<'a> {
         pairs
     }
 
-    /// The solution that others are compared with: the plan's, else the first of several.
+    /// The same points and repetitions under a solution and the best of several, of those that have
+    /// a value; only where all ran.
+    pub(super) fn pairs_with_best(
+        &self,
+        metric: &Shown,
+        points: &[usize],
+        solution: usize,
+        best: &[usize],
+        more: bool,
+    ) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        for point in points {
+            for (place, index) in self.cells(*point, solution).enumerate() {
+                let cell = |solution: &usize| self.cells(*point, *solution).start + place;
+                let ran = |index: usize| self.row(index).is_some();
+                if !ran(index) || !best.iter().map(cell).all(ran) {
+                    continue;
+                }
+                let values = best
+                    .iter()
+                    .filter_map(|other| self.value(metric, cell(other)));
+                let base = if more {
+                    values.reduce(f64::max)
+                } else {
+                    values.reduce(f64::min)
+                };
+                pairs.push(Pair {
+                    value: self.value(metric, index),
+                    base,
+                });
+            }
+        }
+        pairs
+    }
+
+    /// The solutions of which the best is compared with, if the plan names any.
+    pub(super) fn best_of(&self) -> Vec<usize> {
+        let place = |name: &String| {
+            let mut names = self.plan.solutions.iter().map(|(name, _)| name);
+            names.position(|known| known == name)
+        };
+        self.plan.report.best_of.iter().filter_map(place).collect()
+    }
+
+    /// The solution that others are compared with: the plan's, else the first of several; none where
+    /// the plan names only those of which the best is.
     pub(super) fn baseline(&self) -> Option<usize> {
-        if self.plan.solutions.len() < 2 {
+        let alone = self.plan.report.baseline.is_none() && !self.plan.report.best_of.is_empty();
+        if self.plan.solutions.len() < 2 || alone {
             return None;
         }
         let named = self.plan.report.baseline.as_ref().and_then(|baseline| {

@@ -9,6 +9,7 @@
 //! To add a kind of figure: a file here that returns [`chart::Block`]s, and its call in
 //! [`document`].
 
+mod best;
 pub mod chart;
 mod compare;
 mod course;
@@ -92,6 +93,7 @@ pub fn document(plan: &Plan, results: &Results) -> Report {
             blocks.push(Block::Text("No cell has a value of it.".to_owned()));
         } else {
             blocks.extend(medians::blocks(&data, metric));
+            blocks.extend(best::blocks(&data, metric));
             blocks.extend(trend::lines(&data, metric));
             blocks.extend(spread::blocks(&data, metric));
             blocks.extend(compare::blocks(&data, metric));

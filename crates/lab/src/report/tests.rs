@@ -469,3 +469,56 @@ fn how_it_was_made_is_told_for_plans_of_ones_own_too() {
     assert!(text.contains("before versions were written down"), "{text}");
     assert!(text.contains("the report is by"), "{text}");
 }
+
+/// Of two single solutions the better one in each cell, which differs from seed to seed.
+#[test]
+fn the_best_of_several_is_compared_with() {
+    let factor =
+        "[[design.factor]]\nname = \"loss\"\npath = \"network.loss\"\nvalues = [0, \"1 %\"]";
+    let words = "[report]\nbest_of = [\"plain<i>\", \"cubic\"]\n\
+                 metrics = [\"completion_s\", \"goodput_mbps\", \"packets_sent\"]";
+    let plan = plan(factor, 3, words);
+    let value = |cell: &Cell, metric: &str| {
+        let seed = cell.repetition;
+        // One is the better in the first seed, the other in the rest.
+        let seconds = match cell.solution {
+            0 => 2.0,
+            1 => [4.0, 1.0, 1.0][seed as usize],
+            _ if cell.point == 0 => 0.5,
+            _ => [2.2, 1.0, 1.0][seed as usize],
+        };
+        match metric {
+            "completion_s" if (cell.solution, cell.point, seed) == (2, 1, 2) => None,
+            "goodput_mbps" => Some(8.0 / seconds),
+            _ => Some(seconds),
+        }
+    };
+    let report = document(&plan, &results(&plan, value, fine));
+    let text = report.to_markdown(FIGURES);
+    check(&report);
+    let best = "completion_s against the best of plain&lt;i&gt;, cubic";
+    assert!(text.contains(best), "{text}");
+    // No baseline beside it, and nothing of what is neither better nor worse.
+    assert!(!text.contains("completion_s against plain"), "{text}");
+    assert!(!text.contains("packets_sent against"), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+    let row = |part: &str| {
+        rows.iter()
+            .filter(|row| row.contains(part))
+            .collect::<Vec<_>>()
+    };
+    // 0.25, 0.5, 0.5; then 1.1, 1 and one that did not finish.
+    let found = row("| 0 | bbr3 | cubic |");
+    assert!(found[0].contains("| 0.5"), "{found:?}");
+    let found = row("| 1 % | bbr3 | cubic |");
+    assert!(found[0].contains("**1.050 ["), "{found:?}");
+    assert!(found[0].contains("no value"), "{found:?}");
+    assert!(found[0].contains("| - |"), "sums of times: {found:?}");
+    // Goodputs: 16 against 4 and 8 (by median); of the sum 16 / 12.
+    let goodput = &found[1];
+    assert!(
+        row("| 0 | bbr3 | cubic |")[1].contains("| 1.333 |"),
+        "{rows:?}"
+    );
+    assert!(goodput.contains("**0.9091**"), "{goodput}");
+}

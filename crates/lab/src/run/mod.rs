@@ -10,7 +10,7 @@ mod timed;
 use std::{cell::RefCell, io::Write, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
 pub use capture::Capture;
-pub use record::{FlowRecord, LinkRecord, Record, Sample};
+pub use record::{FlowRecord, LinkRecord, PathRecord, Record, Sample, Served};
 use tautline_sim::{
     Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
 };
@@ -18,9 +18,9 @@ use tautline_transport::time::Instant;
 
 use self::timed::Timed;
 use crate::{
-    scene::{Flow, Scene},
+    scene::{Flow, Scene, SceneError},
     session::Half,
-    stack::{EndSetup, Stack, StackOptions, Stacks, Watch, WireStats},
+    stack::{EndSetup, PathWire, Stack, StackOptions, Stacks, Watch, WireStats},
     workload::End,
 };
 
@@ -38,6 +38,9 @@ pub enum PlayError {
     /// The network cannot be built.
     #[error("network: {0}")]
     Network(String),
+    /// The scene does not fit together.
+    #[error(transparent)]
+    Scene(#[from] SceneError),
 }
 
 /// Plays a scene to its end.
@@ -56,13 +59,24 @@ struct Player {
     server: HostId,
     receiver: End,
     start: Instant,
+    /// The client's places and its addresses there.
+    homes: Vec<(String, SocketAddr)>,
     history: Vec<Sample>,
+}
+
+/// Who connects where.
+struct Ends<'a> {
+    /// The client's places, that of the handshake first.
+    near: &'a [(&'a str, HostId)],
+    far: HostId,
 }
 
 /// A scene set up.
 pub struct Stage {
     world: World,
     links: Vec<LinkId>,
+    /// Of each link, what it had let go at samples; empty unless paths lie side by side.
+    served: Vec<Vec<(Instant, [Served; 2])>>,
     players: Vec<Player>,
     watch: Watch,
     audited: bool,
@@ -108,19 +122,23 @@ impl Stage {
                 });
             }
         }
+        let several = scene.network.homes.len() > 1;
         let mut stage = Self {
             world,
+            served: vec![Vec::new(); if several { links.len() } else { 0 }],
             links,
             players: Vec::new(),
             watch,
             audited: false,
         };
         for (index, flow) in scene.flows.iter().enumerate() {
-            let options = flow.stack.as_ref().unwrap_or(&scene.solution);
-            let near = place(&flow.client)?;
+            let homes = scene.homes(flow)?.into_iter();
+            let near = homes.map(|home| Ok((home, place(home)?)));
+            let near = near.collect::<Result<Vec<_>, PlayError>>()?;
             let far = place(&flow.server)?;
             for number in 0..flow.count {
-                stage.add(stacks, (index, flow, number), options, (near, far))?;
+                let ends = Ends { near: &near, far };
+                stage.add(stacks, (index, flow, number), scene.options(flow), &ends)?;
             }
         }
         Ok(stage)
@@ -131,7 +149,7 @@ impl Stage {
         stacks: &Stacks,
         (index, flow, number): (usize, &Flow, u32),
         options: &StackOptions,
-        (near, far): (HostId, HostId),
+        ends: &Ends<'_>,
     ) -> Result<(), PlayError> {
         let refused = |reason: String| PlayError::Stack {
             flow: flow.name.clone(),
@@ -147,6 +165,16 @@ impl Stage {
             SocketAddr::from(([10, high, low, host], port))
         };
         let (client_at, server_at) = (address(1, 50_000), address(2, 443));
+        // Further addresses of the client follow those two.
+        let further = (3u8..).map(|host| address(host, 50_000));
+        let addresses = std::iter::once(client_at).chain(further);
+        let homes: Vec<(String, SocketAddr)> = ends
+            .near
+            .iter()
+            .zip(addresses)
+            .map(|((home, _), address)| ((*home).to_owned(), address))
+            .collect();
+        let all: Vec<SocketAddr> = homes.iter().map(|(_, address)| *address).collect();
         let seed = self.world.seed().wrapping_mul(1009).wrapping_add(order);
         let start = Instant::ZERO + flow.start.0 + flow.stagger.0 * number;
         let program = flow.workload.program();
@@ -156,6 +184,7 @@ impl Stage {
         }
         let client = EndSetup {
             local: client_at,
+            others: all.iter().skip(1).copied().collect(),
             remote: server_at,
             half,
             start,
@@ -165,6 +194,7 @@ impl Stage {
         };
         let server = EndSetup {
             local: server_at,
+            others: Vec::new(),
             remote: client_at,
             half: program.server(seed),
             start,
@@ -177,7 +207,7 @@ impl Stage {
         let network = |error: tautline_sim::TopologyError| PlayError::Network(error.to_string());
         let client = self
             .world
-            .try_add_host(client_at, client)
+            .try_add_host(all.as_slice(), client)
             .map_err(network)?;
         let server = self
             .world
@@ -188,11 +218,16 @@ impl Stage {
             ..DirectionConfig::default()
         };
         let at_once = LinkConfig::symmetric(DirectionConfig::default());
+        for ((_, near), address) in ends.near.iter().zip(&all) {
+            // By its address a host with several knows its link.
+            let bound = (all.len() > 1).then(|| address.ip());
+            let access = LinkConfig::symmetric(access.clone());
+            self.world
+                .try_connect((client, bound), (*near, None), access)
+                .map_err(network)?;
+        }
         self.world
-            .try_connect((client, None), (near, None), LinkConfig::symmetric(access))
-            .map_err(network)?;
-        self.world
-            .try_connect((far, None), (server, None), at_once)
+            .try_connect((ends.far, None), (server, None), at_once)
             .map_err(network)?;
         self.players.push(Player {
             flow: index,
@@ -201,6 +236,7 @@ impl Stage {
             server,
             receiver: program.receiver(),
             start,
+            homes,
             history: Vec::new(),
         });
         Ok(())
@@ -266,6 +302,40 @@ impl Stage {
         player.stack.inspect(node)?.wire
     }
 
+    /// What each path of a connection carried; of one with a single path nothing is to be told apart.
+    fn paths(&self, player: &Player) -> Vec<PathRecord> {
+        if player.homes.len() < 2 {
+            return Vec::new();
+        }
+        let of = |end: End| {
+            let host = match end {
+                End::Client => player.client,
+                End::Server => player.server,
+            };
+            let node = self.world.program(host);
+            node.map(|node| player.stack.paths(node))
+                .unwrap_or_default()
+        };
+        let (client, server) = (of(End::Client), of(End::Server));
+        let record = |ours: &PathWire| {
+            let theirs = server.iter().find(|path| path.id == ours.id).copied();
+            let local = ours.four_tuple.local.ip();
+            let home = player.homes.iter().find(|(_, at)| at.ip() == local);
+            let (sender, receiver) = match player.receiver {
+                End::Client => (theirs, Some(*ours)),
+                End::Server => (Some(*ours), theirs),
+            };
+            PathRecord {
+                home: home.map(|(home, _)| home.clone()).unwrap_or_default(),
+                id: ours.id,
+                validated: ours.validated,
+                sender,
+                receiver,
+            }
+        };
+        client.iter().map(record).collect()
+    }
+
     fn is_over(&self, scene: &Scene) -> bool {
         let measured =
             |player: &&Player| scene.flows.get(player.flow).is_some_and(Flow::is_measured);
@@ -277,6 +347,16 @@ impl Stage {
 
     fn sample(&mut self) {
         let at = self.world.now();
+        for (history, link) in self.served.iter_mut().zip(&self.links) {
+            let served = [Direction::Forward, Direction::Backward].map(|direction| {
+                let stats = self.world.link_stats(*link, direction);
+                Served {
+                    packets: stats.served_packets,
+                    sojourn: stats.sojourn,
+                }
+            });
+            history.push((at, served));
+        }
         for index in 0..self.players.len() {
             let Some(player) = self.players.get(index) else {
                 continue;
@@ -312,7 +392,7 @@ impl Stage {
                     .map(Half::outcome)
                     .unwrap_or_default()
             };
-            let options = flow.stack.as_ref().unwrap_or(&scene.solution);
+            let options = scene.options(flow);
             flows.push(FlowRecord {
                 name: flow.name.clone(),
                 flow: player.flow,
@@ -328,8 +408,12 @@ impl Stage {
                 error: outcome(End::Client).error.or(outcome(End::Server).error),
                 sender_wire: self.wire(player, player.receiver.other()),
                 receiver_wire: self.wire(player, player.receiver),
+                homes: player.homes.iter().map(|(home, _)| home.clone()).collect(),
+                paths: self.paths(player),
+                up: player.receiver == End::Server,
                 direction: {
-                    let up = scene.network.crossing(&flow.client, &flow.server);
+                    let mut homes = player.homes.iter();
+                    let up = homes.find_map(|(home, _)| scene.network.crossing(home, &flow.server));
                     up.map(|up| match player.receiver {
                         End::Client => up.opposite(),
                         End::Server => up,
@@ -343,12 +427,15 @@ impl Stage {
             .links
             .iter()
             .zip(&scene.network.wires)
-            .map(|(link, wire)| LinkRecord {
+            .enumerate()
+            .map(|(index, (link, wire))| LinkRecord {
                 name: wire.name.clone(),
+                is_path: scene.network.homes.contains(&wire.name),
                 config: wire.config.clone(),
                 changes: wire.changes.clone(),
                 forward: self.world.link_stats(*link, Direction::Forward),
                 backward: self.world.link_stats(*link, Direction::Backward),
+                history: self.served.get(index).cloned().unwrap_or_default(),
             })
             .collect();
         let violations = if self.audited {

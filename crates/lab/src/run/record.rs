@@ -5,7 +5,11 @@ use std::time::Duration;
 use tautline_sim::{Direction, DirectionStats, LinkConfig};
 use tautline_transport::time::Instant;
 
-use crate::{metric::METRICS, outcome::Outcome, stack::WireStats};
+use crate::{
+    metric::METRICS,
+    outcome::Outcome,
+    stack::{PathWire, WireStats},
+};
 
 /// A flow at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,21 @@ pub struct Sample {
     pub received: u64,
     /// The sender's transport.
     pub wire: WireStats,
+}
+
+/// What came of one of several paths of a connection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathRecord {
+    /// The client's place at its near end.
+    pub home: String,
+    /// Its number.
+    pub id: u64,
+    /// When the client knew that it could be used.
+    pub validated: Option<Instant>,
+    /// As the sending end saw it, if it did.
+    pub sender: Option<PathWire>,
+    /// As the receiving end saw it, if it did.
+    pub receiver: Option<PathWire>,
 }
 
 /// What came of one connection.
@@ -49,6 +68,12 @@ pub struct FlowRecord {
     pub sender_wire: Option<WireStats>,
     /// The receiving end's transport at the end.
     pub receiver_wire: Option<WireStats>,
+    /// The client's places, that of the handshake first.
+    pub homes: Vec<String>,
+    /// Its paths, where it could have several, in the order in which they were opened.
+    pub paths: Vec<PathRecord>,
+    /// Whether most of its bytes go from client to server.
+    pub up: bool,
     /// Which way most of its bytes cross the first link; `None` if they do not.
     pub direction: Option<Direction>,
     /// Samples from its start on.
@@ -76,6 +101,18 @@ impl FlowRecord {
             .map_or(0, |sample| sample.received)
     }
 
+    /// UDP payload bytes that the sender sent over each path.
+    pub fn path_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        let sent = |path: &PathRecord| path.sender.map_or(0, |wire| wire.bytes_sent);
+        self.paths.iter().map(sent)
+    }
+
+    /// When the first data came over another path than the first.
+    pub fn second_path(&self) -> Option<Instant> {
+        let others = self.paths.iter().filter(|path| path.id > 0);
+        others.filter_map(|path| path.receiver?.first_data).min()
+    }
+
     /// Whether it began by the first time and was neither finished nor stopped before the second.
     /// One that failed counts: it got nothing.
     pub fn lasts(&self, (from, to): (Duration, Duration)) -> bool {
@@ -95,11 +132,22 @@ impl FlowRecord {
     }
 }
 
+/// What a direction of a link had done by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Packets that its queue let go.
+    pub packets: u64,
+    /// Their times together from reaching the queue until the last byte left.
+    pub sojourn: Duration,
+}
+
 /// What came of one link.
 #[derive(Clone, Debug)]
 pub struct LinkRecord {
     /// Its name.
     pub name: String,
+    /// Whether it is one of several paths side by side, forward being from the clients.
+    pub is_path: bool,
     /// What it did at the beginning.
     pub config: LinkConfig,
     /// What it did later.
@@ -108,6 +156,8 @@ pub struct LinkRecord {
     pub forward: DirectionStats,
     /// Counters the other way.
     pub backward: DirectionStats,
+    /// When which direction, forward first, had let how much go; of paths side by side alone.
+    pub history: Vec<(Instant, [Served; 2])>,
 }
 
 impl LinkRecord {
@@ -117,6 +167,25 @@ impl LinkRecord {
             Direction::Forward => &self.forward,
             Direction::Backward => &self.backward,
         }
+    }
+
+    /// Mean time in the queue of the packets that left it in the samples around two times; zero when
+    /// none did, `None` where no samples are kept.
+    pub fn queueing(
+        &self,
+        direction: Direction,
+        (from, to): (Instant, Instant),
+    ) -> Option<Duration> {
+        let side = usize::from(direction == Direction::Backward);
+        let at = |index: usize| self.history.get(index);
+        let before = self.history.partition_point(|(at, _)| *at <= from);
+        let after = self.history.partition_point(|(at, _)| *at < to);
+        let first = before.checked_sub(1).and_then(at);
+        let first = first.map(|(_, served)| served[side]).unwrap_or_default();
+        let last = at(after).or(self.history.last())?.1[side];
+        let packets = u32::try_from(last.packets - first.packets).unwrap_or(u32::MAX);
+        let sojourn = last.sojourn.saturating_sub(first.sojourn);
+        Some(sojourn.checked_div(packets).unwrap_or_default())
     }
 
     /// Capacity of one direction between two times, in bits per second, IP bytes counted: the mean

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FAR, NEAR, Network, SceneError};
-use crate::{quantity::Span, stack::StackOptions, workload::Workload};
+use super::{FAR, Network, SceneError, network::MOST_PATHS};
+use crate::{names::Names, quantity::Span, stack::StackOptions, workload::Workload};
 
 /// One or several alike connections, each between a client and a server of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,23 +33,20 @@ pub struct Flow {
     /// Stack and options of its own, instead of the solution's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackOptions>,
-    /// Where the client is; the near end of the bottleneck unless said.
-    #[serde(default = "near")]
-    pub client: String,
+    /// Where the client is: one place, or several, at each of which it has an address. Unless said,
+    /// the near end of the bottleneck, or that of every path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Names>,
     /// Where the server is; the far end of the bottleneck unless said.
     #[serde(default = "far")]
     pub server: String,
-    /// Delay of a link of its own before the client's place, each way.
+    /// Delay of a link of its own before each of the client's places, each way.
     #[serde(default)]
     pub access_delay: Span,
 }
 
 const fn one() -> u32 {
     1
-}
-
-fn near() -> String {
-    NEAR.to_owned()
 }
 
 fn far() -> String {
@@ -67,6 +64,14 @@ impl Flow {
     /// Whether metrics of the cell count it.
     pub fn is_measured(&self) -> bool {
         self.measure.unwrap_or(true)
+    }
+
+    /// Where the client could be: a connection begins at the first of those that its stack takes.
+    pub fn homes<'a>(&'a self, network: &'a Network) -> Vec<&'a str> {
+        match &self.client {
+            Some(places) => places.iter().collect(),
+            None => network.homes.iter().map(String::as_str).collect(),
+        }
     }
 
     pub(super) fn validate(&self, field: &str, network: &Network) -> Result<(), SceneError> {
@@ -89,7 +94,17 @@ impl Flow {
         {
             return Err(SceneError::new(format!("{field}.stop"), "not after start"));
         }
-        for (end, place) in [("client", &self.client), ("server", &self.server)] {
+        let homes = self.homes(network);
+        if let Some(place) = self.client.as_ref().and_then(Names::repeated) {
+            let problem = format!("{place:?} stands there twice");
+            return Err(SceneError::new(format!("{field}.client"), problem));
+        }
+        if homes.len() > MOST_PATHS {
+            let problem = format!("{} places; at most {MOST_PATHS}", homes.len());
+            return Err(SceneError::new(format!("{field}.client"), problem));
+        }
+        let clients = homes.iter().map(|home| ("client", *home));
+        for (end, place) in clients.clone().chain([("server", self.server.as_str())]) {
             if !network.places().any(|known| known == place) {
                 return Err(SceneError {
                     field: format!("{field}.{end}"),
@@ -98,16 +113,18 @@ impl Flow {
                 });
             }
         }
-        if self.client == self.server {
-            let problem = format!(
-                "both ends are at {:?}, and nothing would cross a link",
-                self.server
-            );
-            return Err(SceneError::new(format!("{field}.server"), problem));
-        }
-        if network.way(&self.client, &self.server).is_none() {
-            let problem = format!("no links lead from {:?} to {:?}", self.client, self.server);
-            return Err(SceneError::new(format!("{field}.server"), problem));
+        for (_, home) in clients {
+            if home == self.server {
+                let problem = format!(
+                    "both ends are at {:?}, and nothing would cross a link",
+                    self.server
+                );
+                return Err(SceneError::new(format!("{field}.server"), problem));
+            }
+            if network.way(home, &self.server).is_none() {
+                let problem = format!("no links lead from {home:?} to {:?}", self.server);
+                return Err(SceneError::new(format!("{field}.server"), problem));
+            }
         }
         self.workload
             .program()

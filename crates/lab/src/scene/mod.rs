@@ -8,8 +8,11 @@ mod network;
 
 use std::time::Duration;
 
-pub use flow::Flow;
-pub use network::{FAR, NEAR, Network, NetworkError, Wire};
+use self::network::ALL;
+pub use self::{
+    flow::Flow,
+    network::{FAR, NEAR, Network, NetworkError, Wire},
+};
 
 use crate::{
     quantity::Span,
@@ -108,6 +111,7 @@ impl Scene {
             if let Some(stack) = &flow.stack {
                 check_stack(stacks, stack, &format!("{field}.stack"))?;
             }
+            self.homes(flow)?;
         }
         if hosts > MAX_FLOWS {
             return Err(SceneError::new(
@@ -129,10 +133,60 @@ impl Scene {
         Ok(())
     }
 
+    /// What a flow's connections use.
+    pub fn options<'a>(&'a self, flow: &'a Flow) -> &'a StackOptions {
+        flow.stack.as_ref().unwrap_or(&self.solution)
+    }
+
+    /// The places at which a flow's client has an address: that of its handshake, then those of its
+    /// further paths.
+    ///
+    /// # Errors
+    /// Paths that the client does not have, or of which its stack takes only one.
+    pub fn homes<'a>(&'a self, flow: &'a Flow) -> Result<Vec<&'a str>, SceneError> {
+        let options = self.options(flow);
+        let mut homes = flow.homes(&self.network);
+        let field = match flow.stack {
+            Some(_) => format!("flow.{}.stack.paths", flow.name),
+            None => "solution.paths".to_owned(),
+        };
+        let Some(paths) = &options.paths else {
+            if options.multipath.is_none() {
+                homes.truncate(1);
+            }
+            return Ok(homes);
+        };
+        if paths.only() != Some(ALL) {
+            if let Some(name) = paths.repeated() {
+                return Err(SceneError::new(
+                    field,
+                    format!("{name:?} stands there twice"),
+                ));
+            }
+            if let Some(name) = paths.iter().find(|name| !homes.contains(name)) {
+                let all = (homes.len() > 1).then_some(ALL);
+                return Err(SceneError {
+                    field,
+                    problem: format!("flow {} has no path called {name:?}", flow.name),
+                    names: homes.into_iter().chain(all).map(str::to_owned).collect(),
+                });
+            }
+            homes = paths.iter().collect();
+        }
+        if homes.len() > 1 && options.multipath.is_none() {
+            let problem = format!(
+                "{} paths at once need `multipath`, the name of a scheduler",
+                homes.len()
+            );
+            return Err(SceneError::new(field, problem));
+        }
+        Ok(homes)
+    }
+
     /// Whether every stack in it repeats itself; so does one that is not known, for it never runs.
     pub fn is_deterministic(&self, stacks: &Stacks) -> bool {
         self.flows.iter().all(|flow| {
-            let options = flow.stack.as_ref().unwrap_or(&self.solution);
+            let options = self.options(flow);
             let stack = stacks.get(&options.stack);
             stack.is_none_or(|stack| stack.is_deterministic(options))
         })

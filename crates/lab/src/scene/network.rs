@@ -1,4 +1,5 @@
-//! The network of a scene: one bottleneck between two places, or any graph of links.
+//! The network of a scene: one bottleneck between two places, several paths side by side, or any
+//! graph of links.
 //!
 //! A link is written as a table: `link` names one of the simulator's links to start from, every
 //! other key is a field of [`DirectionConfig`] for both directions, and `up` and `down` hold
@@ -22,8 +23,12 @@ use crate::{
 
 /// The place of clients on a single bottleneck.
 pub const NEAR: &str = "near";
-/// The place of servers on a single bottleneck.
+/// The place of servers on a single bottleneck, and at the end of all paths.
 pub const FAR: &str = "far";
+/// What stands for every path where paths are chosen.
+pub(super) const ALL: &str = "all";
+/// More paths than this from one client would be another experiment.
+pub(super) const MOST_PATHS: usize = 16;
 
 /// The smallest IP packet that every QUIC path carries: a datagram of 1200 bytes over IPv4.
 const MIN_MTU: u16 = 1228;
@@ -48,6 +53,8 @@ pub struct Wire {
 pub struct Network {
     /// The links, at least one.
     pub wires: Vec<Wire>,
+    /// The places of clients unless flows say others: one, or one for each path.
+    pub homes: Vec<String>,
 }
 
 /// What is wrong with a network.
@@ -71,6 +78,13 @@ impl NetworkError {
         }
     }
 
+    fn under(mut self, inner: &str) -> Self {
+        if !inner.is_empty() {
+            self.field = format!("{}.{inner}", self.field);
+        }
+        self
+    }
+
     fn within(mut self, outer: &str) -> Self {
         self.field = if self.field.is_empty() {
             outer.to_owned()
@@ -92,19 +106,27 @@ impl Network {
                 changes: Vec::new(),
                 files: Vec::new(),
             }],
+            homes: vec![NEAR.to_owned()],
         }
     }
 
-    /// Reads a network: a link table for a single bottleneck, or `links`, an array of link tables
-    /// that also have `name` and `between`. Files that it names (traces, loss patterns) are looked
-    /// for in `folder`, and read.
+    /// Reads a network: a link table for a single bottleneck; `paths`, an array of link tables that
+    /// also have a `name`, each a link from the place of that name to [`FAR`], beside what all of
+    /// them start from; or `links`, an array of link tables that also have `name` and `between`.
+    /// Files that it names (traces, loss patterns) are looked for in `folder`, and read.
     ///
     /// # Errors
     /// Unknown keys, impossible values.
     pub fn from_table(table: &Table, folder: &Path) -> Result<Self, NetworkError> {
-        known_keys(table, &["links", "link", "changes", "up", "down"])?;
+        let keys = ["links", "paths", "link", "changes", "up", "down"];
+        known_keys(table, &keys)?;
+        if let Some(paths) = table.get("paths")
+            && !table.contains_key("links")
+        {
+            return Self::side_by_side(paths, table, folder);
+        }
         let Some(links) = table.get("links") else {
-            let configured = link(table.clone(), folder)?;
+            let configured = link(&[table], folder)?;
             let mut network = Self::bottleneck(configured.config);
             if let Some(wire) = network.wires.first_mut() {
                 wire.changes = configured.changes;
@@ -130,7 +152,34 @@ impl Network {
             }
             wires.push(wire);
         }
-        Ok(Self { wires })
+        let homes = vec![NEAR.to_owned()];
+        Ok(Self { wires, homes })
+    }
+
+    /// Paths from places of their own to one, each what `table` says without them and then what its
+    /// own table says.
+    fn side_by_side(paths: &Value, table: &Table, folder: &Path) -> Result<Self, NetworkError> {
+        let mut common = table.clone();
+        common.remove("paths");
+        let paths = paths
+            .as_array()
+            .filter(|paths| !paths.is_empty())
+            .ok_or_else(|| NetworkError::new("paths", "is not an array of tables"))?;
+        if paths.len() > MOST_PATHS {
+            let problem = format!("{} paths; at most {MOST_PATHS}", paths.len());
+            return Err(NetworkError::new("paths", problem));
+        }
+        let mut wires: Vec<Wire> = Vec::new();
+        for (index, entry) in paths.iter().enumerate() {
+            let wire = path(entry, index, &common, folder)?;
+            if wires.iter().any(|other| other.name == wire.name) {
+                let problem = format!("two paths are called {:?}", wire.name);
+                return Err(NetworkError::new(format!("paths[{index}].name"), problem));
+            }
+            wires.push(wire);
+        }
+        let homes = wires.iter().map(|wire| wire.name.clone()).collect();
+        Ok(Self { wires, homes })
     }
 
     /// Which way packets from one place to another cross the first link, if they do.
@@ -185,6 +234,44 @@ impl Network {
     }
 }
 
+/// One of several paths. Faults are told by its name where it has one, as factors name it.
+fn path(entry: &Value, index: usize, common: &Table, folder: &Path) -> Result<Wire, NetworkError> {
+    let unnamed = |field: &str, problem: &str| {
+        Err(NetworkError::new(format!("paths[{index}]"), problem).under(field))
+    };
+    let Some(mut table) = entry.as_table().cloned() else {
+        return unnamed("", "is not a table");
+    };
+    let name = match table.remove("name") {
+        Some(Value::String(name)) => name,
+        _ => return unnamed("name", "a path needs a name"),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+        let problem = format!("{name:?} is not a name of up to 40 letters, digits, - and _");
+        return unnamed("name", &problem);
+    }
+    if [FAR, ALL].contains(&name.as_str()) {
+        let problem = format!("{name:?} has a meaning of its own; call it otherwise");
+        return unnamed("name", &problem);
+    }
+    let outer = format!("paths.{name}");
+    known_keys(&table, &["name", "link", "changes", "up", "down"])
+        .and_then(|()| link(&[common, &table], folder))
+        .map(|configured| Wire {
+            between: [name.clone(), FAR.to_owned()],
+            name,
+            config: configured.config,
+            changes: configured.changes,
+            files: configured.files,
+        })
+        .map_err(|error| match link(&[common], folder) {
+            // Wrong without the path's own table is wrong there.
+            Err(without) if without == error => error,
+            _ => error.within(&outer),
+        })
+}
+
 fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
     let mut table = entry
         .as_table()
@@ -209,7 +296,7 @@ fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
             return Err(NetworkError::new("between", problem));
         }
     };
-    let configured = link(table, folder)?;
+    let configured = link(&[&table], folder)?;
     Ok(Wire {
         name,
         between,
@@ -226,10 +313,13 @@ struct Configured {
     files: Vec<FileRecord>,
 }
 
-fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
-    let base = match table.remove("link") {
+/// A link as tables say, each in place of what those before it said. Named links and changes are
+/// those of the last table that has some.
+fn link(tables: &[&Table], folder: &Path) -> Result<Configured, NetworkError> {
+    let last = |key: &str| tables.iter().rev().find_map(|table| table.get(key));
+    let base = match last("link") {
         None => LinkConfig::symmetric(DirectionConfig::default()),
-        Some(Value::String(name)) => links::by_name(&name).ok_or_else(|| NetworkError {
+        Some(Value::String(name)) => links::by_name(name).ok_or_else(|| NetworkError {
             field: "link".to_owned(),
             problem: format!("no link is called {name:?}"),
             names: links::names()
@@ -239,9 +329,15 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
         })?,
         Some(_) => return Err(NetworkError::new("link", "is not a name")),
     };
-    let changes = table.remove("changes");
+    let changes = last("changes");
     let mut files = Vec::new();
-    let config = overlaid(&base, table, folder, &mut files)?;
+    let own = tables.iter().map(|table| {
+        let mut table = (*table).clone();
+        table.remove("link");
+        table.remove("changes");
+        table
+    });
+    let config = overlaid(&base, own, folder, &mut files)?;
     let mut later = Vec::new();
     if let Some(changes) = changes {
         let changes = changes
@@ -272,7 +368,8 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
                 let problem = format!("{at:?} is not after the change before it ({last:?})");
                 return Err(NetworkError::new(format!("{outer}.at"), problem));
             }
-            before = overlaid(&before, change, folder, &mut files).map_err(|e| e.within(&outer))?;
+            before =
+                overlaid(&before, [change], folder, &mut files).map_err(|e| e.within(&outer))?;
             later.push((at, before.clone()));
         }
     }
@@ -283,10 +380,11 @@ fn link(mut table: Table, folder: &Path) -> Result<Configured, NetworkError> {
     })
 }
 
-/// `base` with the fields of `table` in place of its own. Files that are read are added to `files`.
+/// `base` with the fields of one table after the other in place of what there was. Files that are
+/// read are added to `files`.
 fn overlaid(
     base: &LinkConfig,
-    table: Table,
+    tables: impl IntoIterator<Item = Table>,
     folder: &Path,
     files: &mut Vec<FileRecord>,
 ) -> Result<LinkConfig, NetworkError> {
@@ -298,36 +396,8 @@ fn overlaid(
             .unwrap_or_default()
     };
     let (mut forward, mut backward) = (direction("forward"), direction("backward"));
-    let mut sides = Vec::new();
-    for (key, value) in table {
-        match key.as_str() {
-            "up" | "down" => match value {
-                Value::Table(inner) => sides.push((key, inner)),
-                _ => {
-                    return Err(NetworkError::new(
-                        key,
-                        "is not a table of one direction's fields",
-                    ));
-                }
-            },
-            _ => {
-                let value = shorthand(&key, value)?;
-                forward.insert(key.clone(), value.clone());
-                backward.insert(key, value);
-            }
-        }
-    }
-    for (side, inner) in sides {
-        known_keys(&inner, &[]).map_err(|e| e.within(&side))?;
-        let target = if side == "up" {
-            &mut forward
-        } else {
-            &mut backward
-        };
-        for (key, value) in inner {
-            let value = shorthand(&key, value).map_err(|e| e.within(&side))?;
-            target.insert(key, value);
-        }
+    for table in tables {
+        overlay(&mut forward, &mut backward, table)?;
     }
     let one_way = |table: Table, side: &str| {
         read::<DirectionConfig>(Value::Table(table))
@@ -364,6 +434,42 @@ fn overlaid(
     Ok(config)
 }
 
+/// Puts the fields of a table into both directions, then those of `up` and `down` into theirs.
+fn overlay(forward: &mut Table, backward: &mut Table, table: Table) -> Result<(), NetworkError> {
+    let mut sides = Vec::new();
+    for (key, value) in table {
+        match key.as_str() {
+            "up" | "down" => match value {
+                Value::Table(inner) => sides.push((key, inner)),
+                _ => {
+                    return Err(NetworkError::new(
+                        key,
+                        "is not a table of one direction's fields",
+                    ));
+                }
+            },
+            _ => {
+                let value = shorthand(&key, value)?;
+                forward.insert(key.clone(), value.clone());
+                backward.insert(key, value);
+            }
+        }
+    }
+    for (side, inner) in sides {
+        known_keys(&inner, &[]).map_err(|e| e.within(&side))?;
+        let target = if side == "up" {
+            &mut *forward
+        } else {
+            &mut *backward
+        };
+        for (key, value) in inner {
+            let value = shorthand(&key, value).map_err(|e| e.within(&side))?;
+            target.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
 /// Whether every key is a field of one direction of a link, or one of `more`.
 fn known_keys(table: &Table, more: &[&str]) -> Result<(), NetworkError> {
     let fields = fields::<DirectionConfig>();
@@ -395,156 +501,4 @@ fn shorthand(key: &str, value: Value) -> Result<Value, NetworkError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use tautline_sim::{LossModel, QueueSize};
-
-    use super::*;
-
-    fn read(text: &str) -> Result<Network, NetworkError> {
-        Network::from_table(&text.parse::<Table>().unwrap(), Path::new("."))
-    }
-
-    #[test]
-    fn a_named_link_with_changes_of_its_own() {
-        let network = read(
-            "link = 'geo'\nqueue = '0.5 BDP'\nloss = '1 %'\n[up]\nrate = '3 Mb/s'\nloss = 0\n\
-             [[changes]]\nat = '10 s'\ndown.rate = '5 Mb/s'",
-        )
-        .unwrap();
-        let wire = &network.wires[0];
-        assert_eq!(wire.config.backward.loss, LossModel::uniform(0.01));
-        assert_eq!(wire.config.forward.loss, LossModel::None);
-        assert_eq!(wire.config.forward.queue, QueueSize::Bdp(0.5));
-        let rate = |config: &LinkConfig, up: bool| {
-            let side = if up {
-                &config.forward
-            } else {
-                &config.backward
-            };
-            side.rate.unwrap().bits_per_second()
-        };
-        assert_eq!(rate(&wire.config, true), 3_000_000);
-        assert_eq!(rate(&wire.config, false), 20_000_000);
-        let (at, later) = &wire.changes[0];
-        assert_eq!(*at, Duration::from_secs(10));
-        assert_eq!(
-            (rate(later, true), rate(later, false)),
-            (3_000_000, 5_000_000)
-        );
-    }
-
-    #[test]
-    fn files_of_links_are_read_and_hashed() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a.trace"), "1\n2\n").unwrap();
-        let text =
-            "[down]\ntrace = { file = 'a.trace' }\n[[changes]]\nat = '1 s'\nup.delay = '1 ms'";
-        let table = text.parse::<Table>().unwrap();
-        let network = Network::from_table(&table, folder.path()).unwrap();
-        let wire = &network.wires[0];
-        assert_eq!(wire.files, [FileRecord::of("a.trace".into(), b"1\n2\n")]);
-        assert!(wire.changes[0].1.backward.trace.is_some());
-        let error = Network::from_table(&table, Path::new("/nowhere")).unwrap_err();
-        assert_eq!(error.field, "down.trace");
-    }
-
-    /// docs/lab.md has a row for every key, and no row for another.
-    #[test]
-    fn every_key_of_a_link_is_documented() {
-        let text = include_str!("../../../../docs/lab.md");
-        let section = text.split("### Links").nth(1).unwrap();
-        let section = section.split("\n### ").next().unwrap();
-        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
-        let mut rows: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
-        let mut known = fields::<DirectionConfig>().to_vec();
-        rows.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(rows, known);
-        for name in links::names() {
-            assert!(section.contains(&format!("`{name}`")), "{name}");
-        }
-        let inner = [
-            fields::<tautline_sim::RateWander>(),
-            fields::<tautline_sim::Turns>(),
-            fields::<tautline_sim::AdaptiveCoding>(),
-            fields::<tautline_sim::Grants>(),
-            fields::<tautline_sim::Handover>(),
-            fields::<tautline_sim::Silences>(),
-            fields::<tautline_sim::Gaps>(),
-            fields::<tautline_sim::Outage>(),
-            fields::<tautline_sim::Jitter>(),
-            fields::<tautline_sim::Reordering>(),
-        ];
-        for key in inner.concat() {
-            assert!(section.contains(key), "{key}");
-        }
-    }
-
-    #[test]
-    fn a_graph() {
-        let network = read(
-            "[[links]]\nname = 'a'\nbetween = ['home', 'pop']\nlink = 'leo'\n\
-             [[links]]\nname = 'b'\nbetween = ['pop', 'cdn']\ndelay = '5 ms'",
-        )
-        .unwrap();
-        assert_eq!(network.places().collect::<Vec<_>>(), ["cdn", "home", "pop"]);
-    }
-
-    #[test]
-    fn the_way_over_the_first_link_is_known() {
-        let network = read(
-            "[[links]]\nname = 'a'\nbetween = ['home', 'pop']\n\
-             [[links]]\nname = 'b'\nbetween = ['pop', 'cdn']\n\
-             [[links]]\nname = 'c'\nbetween = ['cdn', 'far']",
-        )
-        .unwrap();
-        assert_eq!(network.crossing("home", "far"), Some(Direction::Forward));
-        assert_eq!(network.crossing("cdn", "home"), Some(Direction::Backward));
-        for (from, to) in [("pop", "far"), ("home", "home"), ("far", "nowhere")] {
-            assert_eq!(network.crossing(from, to), None, "{from} {to}");
-        }
-        assert_eq!(network.way("home", "far").map(|way| way.len()), Some(3));
-        assert_eq!(network.way("home", "home"), Some(Vec::new()));
-        assert_eq!(network.way("far", "nowhere"), None);
-    }
-
-    #[test]
-    fn errors_name_the_field() {
-        for (text, field, part) in [
-            ("link = 'goe'", "link", "goe"),
-            ("qeue = '1 BDP'", "qeue", "no such key"),
-            ("lniks = []", "lniks", "no such key"),
-            ("dwon.rate = '1 Mb/s'", "dwon", "no such key"),
-            ("down.rtae = '1 Mb/s'", "down.rtae", "no such key"),
-            ("loss = 2", "loss", "share"),
-            ("down.rate = '5 MB/s'", "down.rate", "rate"),
-            (
-                "jitter = {spread = '1 ms', ordr = 'fifo'}",
-                "up.jitter.ordr",
-                "ordr",
-            ),
-            ("down.mtu = 1227", "down.mtu", "1200"),
-            ("changes = [{rate = '1 Mb/s'}]", "changes[0].at", "time"),
-            (
-                "changes = [{at = '1 s', raet = '1 Mb/s'}]",
-                "changes[0].raet",
-                "no such key",
-            ),
-            (
-                "changes = [{at = '2 s', mtu = 1400}, {at = '2 s', mtu = 1300}]",
-                "changes[1].at",
-                "after",
-            ),
-            ("[[links]]\nname = 'a'", "links[0].between", "between"),
-            (
-                "[[links]]\nnmae = 'a'\nbetween = ['a', 'b']",
-                "links[0].nmae",
-                "no such key",
-            ),
-        ] {
-            let error = read(text).unwrap_err();
-            assert_eq!(error.field, field, "{text}: {error}");
-            assert!(error.to_string().contains(part), "{text}: {error}");
-        }
-    }
-}
+mod tests;

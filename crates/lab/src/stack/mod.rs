@@ -10,7 +10,7 @@ mod split_tcp;
 
 use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-pub use options::{Speed, StackOptions};
+pub use options::{Ready, Speed, StackOptions};
 pub use ours::Tautline;
 pub use split_tcp::SplitTcp;
 use tautline_sim::{Node, tls::KeyLines};
@@ -20,7 +20,7 @@ use tautline_transport::{
     observe::SharedSinkFactory,
     rng::Rng,
     time::Instant,
-    units::Rate,
+    units::{FourTuple, Rate},
 };
 
 use crate::session::Half;
@@ -29,6 +29,9 @@ use crate::session::Half;
 pub struct EndSetup {
     /// Its address.
     pub local: SocketAddr,
+    /// Further addresses of its own, each with a way to the other end; only ever of a client whose
+    /// options ask for several paths.
+    pub others: Vec<SocketAddr>,
     /// The other end's address.
     pub remote: SocketAddr,
     /// The program.
@@ -93,6 +96,62 @@ pub struct WireStats {
     pub fec: Option<FecStats>,
 }
 
+impl WireStats {
+    /// Two paths as one: sums, and the shorter round-trip times.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+            Some(a? + b?)
+        }
+        let rate = |rate: Option<Rate>| rate.map(Rate::bits_per_second);
+        let rate = sum(rate(self.pacing_rate), rate(other.pacing_rate));
+        let least = |a: Option<Duration>, b: Option<Duration>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            rtt: least(self.rtt, other.rtt),
+            min_rtt: least(self.min_rtt, other.min_rtt),
+            window: self.window + other.window,
+            pacing_rate: rate.map(Rate::from_bits_per_second),
+            in_flight: sum(self.in_flight, other.in_flight),
+            datagrams_sent: self.datagrams_sent + other.datagrams_sent,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            packets_sent: self.packets_sent + other.packets_sent,
+            packets_lost: self.packets_lost + other.packets_lost,
+            spurious_losses: sum(self.spurious_losses, other.spurious_losses),
+            ptos: sum(self.ptos, other.ptos),
+            acks_sent: self.acks_sent + other.acks_sent,
+            fec: self.fec.or(other.fec),
+        }
+    }
+}
+
+/// What can be seen of one path of a transport, from one end, since it was opened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathWire {
+    /// Its number: 0 is the one of the handshake.
+    pub id: u64,
+    /// Its addresses, seen from this end.
+    pub four_tuple: FourTuple,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// UDP payload bytes sent in packets that were recorded for loss detection.
+    pub bytes_sent: u64,
+    /// Packets sent that count as in flight.
+    pub packets_sent: u64,
+    /// Of these, declared lost.
+    pub packets_lost: u64,
+    /// Probe timeouts.
+    pub ptos: u64,
+    /// When it was known to be usable: the first one with the handshake.
+    pub validated: Option<Instant>,
+    /// When the first packet with stream data or datagrams came over it.
+    pub first_data: Option<Instant>,
+}
+
 /// An end of a flow, looked into.
 pub struct Inspection<'a> {
     /// The program.
@@ -115,6 +174,11 @@ pub trait Stack: fmt::Debug + Send + Sync {
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String>;
     /// Looks into a node made by `client` or `server`.
     fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>>;
+    /// The paths of a node's connection, by number, also those that are gone; none where a stack
+    /// knows of one alone.
+    fn paths(&self, _node: &dyn Any) -> Vec<PathWire> {
+        Vec::new()
+    }
     /// Whether two runs with one seed and these options are the same.
     fn is_deterministic(&self, _options: &StackOptions) -> bool {
         true

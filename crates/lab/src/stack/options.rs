@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tautline_transport::units::Rate;
 
 use crate::{
+    names::Names,
     quantity::{Size, Span},
     workload::amount,
 };
@@ -12,6 +13,17 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Speed(#[serde(with = "amount::rate")] pub Rate);
+
+/// When a workload begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ready {
+    /// When the handshake is complete.
+    #[default]
+    Connected,
+    /// When every path is validated, too, or was given up.
+    Paths,
+}
 
 /// Options of both ends of a connection. What is not said is the stack's default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +60,18 @@ pub struct StackOptions {
     /// `tautline` with `fec` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_mode: Option<String>,
+    /// Which paths a connection takes, by the names of the client's places: one, several, or `all`;
+    /// the handshake goes over the first. Unless said, all with `multipath`, else the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Names>,
+    /// Several paths at once, and by which packet scheduler: `min-rtt`, `auto` and so on. Without
+    /// it, nothing of the kind is negotiated. `tautline` alone, of the stacks of this crate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<String>,
+    /// When the workload begins: `connected` (the default), or `paths`: not before each of its paths
+    /// is validated, or known not to be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Ready>,
     /// Initial congestion window in datagrams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_window: Option<u32>,
@@ -104,6 +128,9 @@ impl Default for StackOptions {
             fec_code: None,
             fec_datagrams: None,
             fec_mode: None,
+            paths: None,
+            multipath: None,
+            ready: None,
             initial_window: None,
             receive_window: None,
             window_tuning: None,

@@ -1,5 +1,7 @@
 //! Our own transport.
 
+mod paths;
+
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
@@ -27,10 +29,11 @@ use tautline_transport::{
         sched::{self, Priority},
     },
     time::{Instant, earliest},
-    units::{Dir, PathId, StreamId},
+    units::{Dir, StreamId},
 };
 
-use super::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats};
+use self::paths::Paths;
+use super::{EndSetup, Inspection, OptionError, PathWire, Ready, Stack, StackOptions, WireStats};
 use crate::session::{Half, HandOver, Happening, Nobody, Read, Session, StreamKey, Way};
 
 /// The transport of this project.
@@ -180,6 +183,9 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
         let lab = FecLab::parse(modes).map_err(|error| wrong("fec_mode", error.to_string()))?;
         config.fec.lab = lab;
     }
+    if let Some(scheduler) = &options.multipath {
+        paths::enable(&mut config, scheduler)?;
+    }
     if let Some(packets) = options.initial_window {
         if !(2..=10_000).contains(&packets) {
             let problem = format!("{packets} datagrams is not between 2 and 10000");
@@ -264,7 +270,10 @@ impl Stack for Tautline {
         let mut config = ClientConfig::new(Arc::new(tls));
         config.transport = Arc::new(transport);
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, setup.rng);
-        let app = HalfApp::new(setup.half, Some((setup.start, config, setup.remote)));
+        let ready = options.ready.unwrap_or_default();
+        let paths = Paths::new(options.multipath.is_some(), setup.others, ready);
+        let connect = Some((setup.start, config, setup.remote));
+        let app = HalfApp::new(setup.half, connect, paths);
         Ok(Box::new(QuicHost::new(endpoint, setup.local, app)))
     }
 
@@ -278,7 +287,8 @@ impl Stack for Tautline {
             Some(Arc::new(config)),
             setup.rng,
         );
-        let app = HalfApp::new(setup.half, None);
+        let paths = Paths::new(options.multipath.is_some(), Vec::new(), Ready::Connected);
+        let app = HalfApp::new(setup.half, None, paths);
         Ok(Box::new(QuicHost::new(endpoint, setup.local, app)))
     }
 
@@ -293,6 +303,15 @@ impl Stack for Tautline {
             half: app.half.as_ref(),
             wire: alive.or(app.last),
         })
+    }
+
+    fn paths(&self, node: &dyn Any) -> Vec<PathWire> {
+        let Some(host) = node.downcast_ref::<QuicHost<HalfApp>>() else {
+            return Vec::new();
+        };
+        let app = host.app();
+        let connection = app.connection.and_then(|handle| host.connection(handle));
+        app.paths.all(connection)
     }
 
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
@@ -371,25 +390,39 @@ fn defaults(config: &TransportConfig) -> BTreeMap<String, String> {
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Of all paths together: windows, rates and counts are summed, round-trip times the least.
 fn wire_stats(connection: &Connection) -> Option<WireStats> {
-    let path = connection.path_stats(PathId::ZERO)?;
     let stats = connection.stats();
-    Some(WireStats {
+    let paths = connection
+        .paths()
+        .filter_map(|id| connection.path_stats(id));
+    let paths = paths.map(|path| WireStats {
         rtt: Some(path.rtt),
         min_rtt: Some(path.min_rtt),
         window: path.congestion.window,
         pacing_rate: path.congestion.pacing_rate,
         in_flight: Some(path.bytes_in_flight),
-        datagrams_sent: stats.datagrams_sent,
-        bytes_sent: stats.bytes_sent,
         packets_sent: path.recovery.packets_sent,
         packets_lost: path.recovery.packets_lost,
         spurious_losses: Some(path.recovery.spurious_losses),
         ptos: Some(path.recovery.ptos),
-        acks_sent: stats.frames_sent.of_type(0x02) + stats.frames_sent.of_type(0x03),
+        ..WireStats::default()
+    });
+    let all = paths.reduce(WireStats::beside)?;
+    Some(WireStats {
+        datagrams_sent: stats.datagrams_sent,
+        bytes_sent: stats.bytes_sent,
+        acks_sent: [0x02, 0x03, PATH_ACK, PATH_ACK + 1]
+            .map(|kind| stats.frames_sent.of_type(kind))
+            .iter()
+            .sum(),
         fec: Some(connection.fec_stats()),
+        ..all
     })
 }
+
+/// The frame type of PATH_ACK; the next one has ECN counts. RFC 10069.
+const PATH_ACK: u64 = 0x3e;
 
 /// A [`Half`] on a [`QuicHost`]: one connection, the first.
 struct HalfApp {
@@ -398,18 +431,21 @@ struct HalfApp {
     connection: Option<ConnectionHandle>,
     /// The transport when the connection ended.
     last: Option<WireStats>,
+    paths: Paths,
 }
 
 impl HalfApp {
     fn new(
         half: Box<dyn Half>,
         connect: Option<(Instant, ClientConfig, std::net::SocketAddr)>,
+        paths: Paths,
     ) -> Self {
         Self {
             half,
             connect,
             connection: None,
             last: None,
+            paths,
         }
     }
 
@@ -442,7 +478,20 @@ impl App for HalfApp {
             return;
         }
         match event {
-            Event::Connected => self.tell(cx, Happening::Connected),
+            Event::Connected => {
+                let now = cx.now;
+                let connection = cx.connection(handle);
+                if connection.is_none_or(|it| self.paths.on_connected(now, it)) {
+                    self.tell(cx, Happening::Connected);
+                }
+            }
+            Event::Path(event) => {
+                let now = cx.now;
+                let connection = cx.connection(handle);
+                if connection.is_some_and(|it| self.paths.on_event(now, it, &event)) {
+                    self.tell(cx, Happening::Connected);
+                }
+            }
             Event::Stream(StreamEvent::Opened(dir)) => self.accept(cx, dir),
             Event::Stream(StreamEvent::Readable(id)) => {
                 self.tell(cx, Happening::Readable(StreamKey(id.0)));
@@ -455,7 +504,11 @@ impl App for HalfApp {
             Event::Message(MessageEvent::Fate(report)) => self.tell(cx, Happening::Fate(report)),
             Event::Message(MessageEvent::Unblocked) => self.tell(cx, Happening::MayOpen),
             Event::Lost(error) => {
-                self.last = cx.connection(handle).and_then(|c| wire_stats(c));
+                let now = cx.now;
+                if let Some(connection) = cx.connection(handle) {
+                    self.last = wire_stats(connection);
+                    self.paths.note(now, connection);
+                }
                 let reason = match error {
                     ConnectionError::LocallyClosed => None,
                     ConnectionError::PeerApplication { code: 0, .. } => None,
@@ -464,6 +517,13 @@ impl App for HalfApp {
                 self.tell(cx, Happening::Closed(reason));
             }
             _ => {}
+        }
+    }
+
+    fn on_settled(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        if let Some(connection) = self.connection.and_then(|handle| cx.connection(handle)) {
+            self.paths.on_settled(now, connection);
         }
     }
 

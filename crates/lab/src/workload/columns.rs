@@ -90,6 +90,12 @@ pub const COLUMNS: &[Column] = &[
         "page: answers that were cut short; missing before the page is complete",
     ),
     column(
+        "urgent_transfer_s",
+        "s",
+        "urgent: what the transfer took that the objects were asked for beside; missing when it did \
+         not finish",
+    ),
+    column(
         "video_bitrate_bps",
         "bit/s",
         "video: mean over the seconds shown of their representation's stated bit rate",

@@ -17,6 +17,7 @@ mod objects;
 pub mod page;
 #[cfg(test)]
 mod tests;
+mod urgent;
 pub mod video;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ pub use messages::Messages;
 pub use objects::Objects;
 pub use page::Page;
 use serde::{Deserialize, Serialize};
+pub use urgent::Urgent;
 pub use video::Video;
 
 use crate::{
@@ -145,6 +147,8 @@ pub enum Workload {
     Objects(Objects),
     /// A page: objects that depend on each other.
     Page(Page),
+    /// A transfer, and small urgent objects that are asked for while it runs.
+    Urgent(Urgent),
     /// A video that is watched while it loads.
     Video(Video),
 }
@@ -160,6 +164,7 @@ impl Workload {
             Some("messages") => read(inner).map(Self::Messages),
             Some("objects") => read(inner).map(Self::Objects),
             Some("page") => read(inner).map(Self::Page),
+            Some("urgent") => read(inner).map(Self::Urgent),
             Some("video") => read(inner).map(Self::Video),
             // Serde has the words for a kind that is not there.
             _ => read(value.clone()),
@@ -174,6 +179,7 @@ impl Workload {
             Self::Messages(it) => it,
             Self::Objects(it) => it,
             Self::Page(it) => it,
+            Self::Urgent(it) => it,
             Self::Video(it) => it,
         }
     }
@@ -189,6 +195,7 @@ impl Workload {
             Self::Messages(it) => it.resolve(base),
             Self::Objects(it) => it.resolve(base),
             Self::Page(it) => it.resolve(base),
+            Self::Urgent(it) => it.resolve(base),
             Self::Video(it) => it.resolve(base),
         }
     }

@@ -8,7 +8,7 @@ use tautline_sim::{Datagram, DirectionConfig, LinkConfig, LossModel, Node, World
 use tautline_transport::{time::Instant, units::Rate};
 
 use super::{
-    Bulk, Datagrams, Direction, Messages, Objects, Page, Program, Video, Workload,
+    Bulk, Datagrams, Direction, Messages, Objects, Page, Program, Urgent, Video, Workload,
     amount::Amount,
     columns::{self, COLUMNS},
     messages::{Api, Trace},
@@ -123,6 +123,7 @@ pub(super) fn play_with(
     let stack = Tautline::default();
     let setup = |local, remote, half, label| EndSetup {
         local,
+        others: Vec::new(),
         remote,
         half,
         start: Instant::ZERO,
@@ -342,7 +343,14 @@ fn every_measure_of_a_workload_is_a_known_column() {
     messages.api = Api::Messages;
     let mut datagrams = Datagrams::new(Rate::from_bits_per_second(100_000));
     datagrams.duration = Span::seconds(1);
-    let programs: [&dyn Program; 6] = [
+    let urgent = Urgent {
+        transfer: Size(10_000),
+        object: Size(1_000),
+        count: 1,
+        within: Span::seconds(1),
+        prioritised: true,
+    };
+    let programs: [&dyn Program; 7] = [
         &Bulk {
             bytes: Some(Size(1_000)),
             ..Bulk::default()
@@ -351,6 +359,7 @@ fn every_measure_of_a_workload_is_a_known_column() {
         &Page::new(Content::Objects6),
         &datagrams,
         &messages,
+        &urgent,
         &video,
     ];
     for program in programs {

@@ -6,5 +6,6 @@ mod faults;
 mod link;
 mod nodes;
 mod properties;
+mod quic;
 mod routing;
 mod varying;

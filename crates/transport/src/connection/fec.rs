@@ -313,7 +313,11 @@ impl Connection {
 
     /// Asks the redundancy scheduler.
     pub(crate) fn ask_for_redundancy(&mut self, now: Instant, occasion: Occasion) {
-        if self.fec.sender.is_none() {
+        let Some(sender) = &self.fec.sender else {
+            return;
+        };
+        if occasion == Occasion::Feedback && !self.messages.in_use() && !sender.heeds_feedback(now)
+        {
             return;
         }
         let messages = self.message_outlook(now);

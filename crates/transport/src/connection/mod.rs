@@ -232,7 +232,7 @@ impl Connection {
             return;
         }
         self.update_key_phase(now);
-        let window = self.paths.iter().map(|path| path.recovery.window()).sum();
+        let window = self.bytes_until_acknowledged();
         self.streams.set_congestion_window(window);
         self.catch_up_with_messages(now);
         self.review_paths(now);
@@ -349,6 +349,38 @@ impl Connection {
 
     fn min_ack_delay(&self) -> Duration {
         MIN_ACK_DELAY.min(self.config.max_ack_delay)
+    }
+
+    /// What all paths send while the slowest of them waits for an acknowledgement: as much must be kept
+    /// for a sender that is never to wait for the application. With one path, its window.
+    fn bytes_until_acknowledged(&self) -> u64 {
+        let paths = || self.paths.iter().filter(|path| path.is_usable());
+        if self.paths.len() == 1 {
+            return self.paths.iter().map(|path| path.recovery.window()).sum();
+        }
+        let slowest = paths().map(|path| path.recovery.rtt().smoothed()).max();
+        let slowest = slowest.unwrap_or_default();
+        paths()
+            .map(|path| {
+                let rtt = path.recovery.rtt().smoothed();
+                let rounds = slowest.as_secs_f64() / rtt.as_secs_f64().max(1e-6);
+                (path.recovery.window() as f64 * rounds.max(1.0)) as u64
+            })
+            .sum()
+    }
+
+    /// The round trip by which receive windows are measured: data of one path may have to wait for that
+    /// of the slowest.
+    fn slowest_rtt(&self, id: PathId) -> Duration {
+        if self.paths.len() == 1 {
+            return self.smoothed_rtt(id);
+        }
+        let measured = self
+            .paths
+            .iter()
+            .filter(|path| path.recovery.rtt().has_sample());
+        let slowest = measured.map(|path| path.recovery.rtt().smoothed()).max();
+        slowest.unwrap_or_else(|| self.smoothed_rtt(id))
     }
 
     fn smoothed_rtt(&self, id: PathId) -> Duration {

@@ -17,6 +17,10 @@ use crate::{
 /// Data that wait beyond this many windows look all the same to a scheduler.
 const FORESEEN: u64 = 64 << 20;
 
+/// Of a path that loses this share of its packets, the last data of a transfer is sent on another one
+/// too: to find out by a timeout would take several round trips.
+const WORTH_A_COPY: f64 = 0.002;
+
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -119,8 +123,9 @@ impl Connection {
             return None;
         }
         // The pump runs dry.
-        let choice = self.choose_path(now)?;
-        if self.fec.sender.is_some() {
+        if self.fec.sender.is_some()
+            && let Some(choice) = self.choose_path(now)
+        {
             self.ask_for_redundancy(now, Occasion::BurstEnd);
             if self.fec.has_repairs()
                 && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
@@ -180,8 +185,8 @@ impl Connection {
     /// Asks the scheduler about the paths that work.
     fn choose_path(&mut self, now: Instant) -> Option<Choice> {
         let views = self.path_views(now);
-        let credit = self.streams.connection_credit();
-        let waiting = match self.streams.waiting_bytes(FORESEEN) {
+        let more_follows = self.streams.more_may_follow();
+        let waiting = match self.streams.all_waiting_bytes(FORESEEN) {
             // Nobody knows, of so many streams.
             0 if self.streams.has_data() => FORESEEN,
             bytes => bytes,
@@ -190,8 +195,7 @@ impl Connection {
             now,
             paths: &views,
             waiting,
-            ends: false,
-            flow_control: credit,
+            more_follows,
         };
         let multipath = self.multipath.as_mut()?;
         let choice = if views.is_empty() {
@@ -263,12 +267,16 @@ impl Connection {
                     continue;
                 };
                 let usual = from.one_way_delay();
+                // A copy stands for the original, whose own loss then calls for nothing: it must not take
+                // longer than finding that out would.
+                let soon = by.one_way_delay() < from.one_way_delay() + from.rtt() / 4;
+                let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
                     &mut path.space,
                     by.datagram,
-                    |packet| repeats == Repeats::All || packet.sent() + usual > arrives,
+                    |packet| any || packet.sent() + usual > arrives,
                     &mut fates,
                 );
                 fates.streams.forget_losses(notices);
@@ -295,12 +303,15 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
     let stats = path.recovery.stats();
+    // Whoever sends little learns of losses from what arrives.
+    let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let by_window = Rate::from_bytes_over(window, smoothed);
-    PathView {
+    let mut view = PathView {
         id: path.id,
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
+        latest_rtt: rtt.latest(),
         min_rtt: rtt.min(),
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),
@@ -309,6 +320,14 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         rate: metrics.bandwidth.unwrap_or(by_window),
         slow_start: path.recovery.is_slow_start(),
         datagram: path.mtu.datagram_size().into(),
-        loss: stats.packets_lost as f64 / stats.packets_sent.max(1) as f64,
+        loss: share(stats.packets_lost, stats.packets_sent).max(share(missing, received + missing)),
+    };
+    if let Some(measured) = path.recovery.delivery_rate().filter(|_| view.queues()) {
+        view.rate = measured;
     }
+    view
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
 }

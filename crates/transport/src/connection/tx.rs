@@ -523,6 +523,9 @@ impl Connection {
         let (streams, messages) = (&self.streams, &self.messages);
         let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
         let protector = sender.and_then(|sender| {
+            if !choices && !messages.in_use() && sender.leaves_plain(payload as u64) {
+                return None;
+            }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),

@@ -134,9 +134,21 @@ struct Counts {
 }
 
 impl Counts {
-    /// Of [`Self::all`] those that every packet makes older; the others have packets of their own.
-    const OF_EVERY_PACKET: usize = 9;
+    /// One packet more: what is not of the forecast becomes older. Field by field, since this is for every
+    /// packet.
+    fn fade(&mut self) {
+        self.arrivals = fade(self.arrivals);
+        self.losses = fade(self.losses);
+        self.after_arrival = fade(self.after_arrival);
+        self.losses_after_arrival = fade(self.losses_after_arrival);
+        self.after_loss = fade(self.after_loss);
+        self.arrivals_after_loss = fade(self.arrivals_after_loss);
+        self.bursts = fade(self.bursts);
+        self.burst_sum = fade(self.burst_sum);
+        self.burst_squares = fade(self.burst_squares);
+    }
 
+    /// In the order of [`LossMemory`].
     fn all(&mut self) -> [&mut f64; LossMemory::COUNTS] {
         let [calm, tense] = &mut self.by_forecast;
         [
@@ -172,7 +184,10 @@ pub struct LossMonitor {
     forecast: Forecast,
     /// Packets that met congestion, as their losses tell, whatever was forecast.
     congested: Range<PacketNumber>,
+    /// As computed last; whether congestion was forecast, as of the last review.
     estimate: LossEstimate,
+    /// Whether something was learnt since it was computed.
+    is_stale: bool,
 }
 
 impl LossMonitor {
@@ -238,22 +253,39 @@ impl LossMonitor {
         self.forecast.on_feedback(min, latest, window);
     }
 
-    /// What can be said now; computed by [`Self::review`].
+    /// What could be said at the last [`Self::review`].
     pub fn estimate(&self) -> LossEstimate {
+        if self.is_stale {
+            self.computed()
+        } else {
+            self.estimate
+        }
+    }
+
+    /// The same, kept for whoever asks next.
+    pub fn estimate_once(&mut self) -> LossEstimate {
+        if std::mem::take(&mut self.is_stale) {
+            self.estimate = self.computed();
+        }
         self.estimate
     }
 
-    /// Takes in what was heard since the last call. Work: constant, and a step for each packet
-    /// whose fate became known.
+    /// Takes in what was heard since the last call. Work: a step for each packet whose fate became
+    /// known; the estimate is computed when somebody wants to see it.
     pub fn review(&mut self) {
         self.consume();
+        self.is_stale = true;
+        self.estimate.tense = self.forecast.tense;
+    }
+
+    fn computed(&self) -> LossEstimate {
         let packets = self.counts.arrivals + self.counts.losses;
         let [calm, tense] = self.counts.by_forecast;
         let (rate_low, rate_high) = wilson(self.counts.losses, packets);
         let burst_mean = share(self.counts.burst_sum, self.counts.bursts);
         let burst_variance =
             share(self.counts.burst_squares, self.counts.bursts) - burst_mean * burst_mean;
-        self.estimate = LossEstimate {
+        LossEstimate {
             packets,
             rate: share(self.counts.losses, packets),
             rate_low,
@@ -268,9 +300,9 @@ impl LossMonitor {
             burst_deviation: burst_variance.max(0.0).sqrt(),
             residual: share(self.symbols_missed, self.symbols),
             after_loss: self.counts.after_loss,
-            tense: self.forecast.tense,
-            now: if self.forecast.tense { tense } else { calm },
-        };
+            now: if self.estimate.tense { tense } else { calm },
+            ..self.estimate
+        }
     }
 
     fn find(&self, number: PacketNumber) -> Option<usize> {
@@ -322,9 +354,7 @@ impl LossMonitor {
     }
 
     fn count(&mut self, lost: bool) {
-        let all = self.counts.all().into_iter();
-        all.take(Counts::OF_EVERY_PACKET)
-            .for_each(|sum| *sum = fade(*sum));
+        self.counts.fade();
         match self.before {
             Some(false) => {
                 self.counts.after_arrival += 1.0;

@@ -17,6 +17,9 @@ mod hold;
 mod lab;
 mod loss_monitor;
 mod memory;
+mod monitors;
+mod peer_decoder;
+mod queue;
 mod receiver;
 mod recover;
 pub mod redundancy;
@@ -25,6 +28,8 @@ mod scheme;
 mod sender;
 mod source;
 mod stats;
+mod strength;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -41,3 +46,4 @@ pub(crate) use sender::{Delivered, OnLoss};
 pub use sender::{FecSender, PathState, RepairPlan};
 pub use source::SymbolFate;
 pub use stats::FecStats;
+pub use strength::Strength;

@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 
 use tautline_codes::{CodingWindow, Scheme, rlc::Rlc};
 
+use super::Strength;
+
 /// Keys of rateless codes stay below this, so that they take two bytes.
 pub(super) const KEYS: u32 = 1 << 14;
 /// Repair symbols whose fate is remembered. 40 bytes each.
@@ -23,7 +25,34 @@ enum RepairFate {
 #[derive(Clone, Copy, Debug)]
 struct SentRepair {
     window: CodingWindow,
+    key: u32,
     fate: RepairFate,
+}
+
+/// The source symbols that repair symbols are sums of: every `step`-th of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    run: CodingWindow,
+    step: u16,
+    /// Where in each step.
+    at: u32,
+}
+
+impl Group {
+    /// From the first to the last of them, those between that are not of the group too.
+    pub(super) fn run(self) -> CodingWindow {
+        self.run
+    }
+
+    pub(super) fn contains(self, id: u64) -> bool {
+        let step = u64::from(self.step.max(1));
+        self.run.ids().contains(&id) && (id - self.run.first) % step == u64::from(self.at)
+    }
+
+    pub(super) fn ids(self) -> impl Iterator<Item = u64> {
+        let first = self.run.first.saturating_add(self.at.into());
+        (first..self.run.end()).step_by(usize::from(self.step.max(1)))
+    }
 }
 
 /// What is under way for a source symbol.
@@ -33,14 +62,15 @@ pub(super) struct Cover {
     pub(super) repairs: u64,
     /// Those of them that are in flight.
     pub(super) in_flight: u64,
-    /// The run of source symbols that they cover together.
-    pub(super) span: CodingWindow,
+    /// The source symbols that they cover together.
+    pub(super) group: Group,
 }
 
 /// Keys of the code in use, and the repair symbols sent with them.
 #[derive(Debug)]
 pub(super) struct RepairLog {
     scheme: Scheme,
+    strength: Strength,
     next_key: u32,
     last_window: Option<CodingWindow>,
     sent: VecDeque<SentRepair>,
@@ -54,6 +84,7 @@ impl RepairLog {
     pub(super) fn new(scheme: Scheme) -> Self {
         Self {
             scheme,
+            strength: Strength::of(&scheme),
             next_key: 0,
             last_window: None,
             sent: VecDeque::new(),
@@ -69,6 +100,11 @@ impl RepairLog {
 
     pub(super) fn scheme(&self) -> Scheme {
         self.scheme
+    }
+
+    /// What repair symbols can rebuild.
+    pub(super) fn strength(&self) -> Strength {
+        self.strength
     }
 
     /// Whether any further repair symbols over the same window serve, each for one more loss. Those of
@@ -111,6 +147,7 @@ impl RepairLog {
         self.last_window = Some(window);
         self.sent.push_back(SentRepair {
             window,
+            key,
             fate: RepairFate::InFlight,
         });
         self.in_flight += 1;
@@ -123,7 +160,7 @@ impl RepairLog {
     }
 
     /// A repair symbol was acknowledged or lost. Returns what it covers, while that is known.
-    pub(super) fn on_settled(&mut self, number: u64, arrived: bool) -> Option<CodingWindow> {
+    pub(super) fn on_settled(&mut self, number: u64, arrived: bool) -> Option<Group> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let repair = self.sent.get_mut(index)?;
         self.in_flight -= u64::from(repair.fate == RepairFate::InFlight);
@@ -132,37 +169,57 @@ impl RepairLog {
         } else {
             RepairFate::Lost
         };
-        Some(repair.window)
+        let repair = *repair;
+        Some(self.group(&repair))
     }
 
-    /// What could rebuild symbol `id`.
+    /// What a repair symbol is a sum of.
+    fn group(&self, repair: &SentRepair) -> Group {
+        let (step, at) = match self.scheme {
+            Scheme::Xor(xor) => (xor.depth(), repair.key),
+            _ => (1, 0),
+        };
+        Group {
+            run: repair.window,
+            step,
+            at,
+        }
+    }
+
+    /// What could rebuild symbol `id`. Of codes that sum groups, the latest repair symbol over it that is
+    /// in flight, else the latest: repair symbols of other windows have other groups.
     pub(super) fn cover(&self, id: u64) -> Option<Cover> {
-        let under_way = self
-            .sent
-            .iter()
-            .filter(|repair| repair.fate != RepairFate::Lost && repair.window.ids().contains(&id));
-        under_way.fold(None, |cover: Option<Cover>, repair| {
-            let (first, end) = (repair.window.first, repair.window.end());
-            let in_flight = u64::from(repair.fate == RepairFate::InFlight);
-            let Some(cover) = cover else {
-                return Some(Cover {
-                    repairs: 1,
-                    in_flight,
-                    span: repair.window,
-                });
-            };
-            let first = first.min(cover.span.first);
-            let end = end.max(cover.span.end());
-            Some(Cover {
+        let all = self.sent.iter().map(|repair| Cover {
+            repairs: 1,
+            in_flight: u64::from(repair.fate == RepairFate::InFlight),
+            group: self.group(repair),
+        });
+        let fates = self.sent.iter().map(|repair| repair.fate);
+        let of_id = all
+            .zip(fates)
+            .filter(|(cover, fate)| *fate != RepairFate::Lost && cover.group.contains(id));
+        let mut under_way = of_id.map(|(cover, _)| cover);
+        if matches!(self.scheme, Scheme::Xor(_)) {
+            return under_way.max_by_key(|cover| cover.in_flight);
+        }
+        let first = under_way.next()?;
+        Some(under_way.fold(first, |cover, other| {
+            let (run, more) = (cover.group.run, other.group.run);
+            let first = run.first.min(more.first);
+            let end = run.end().max(more.end());
+            Cover {
                 repairs: cover.repairs + 1,
-                in_flight: cover.in_flight + in_flight,
-                span: CodingWindow {
-                    first,
-                    // Windows are neighbours of one another; a longer span is counted as far as
-                    // it goes.
-                    len: u16::try_from(end - first).unwrap_or(u16::MAX),
+                in_flight: cover.in_flight + other.in_flight,
+                group: Group {
+                    run: CodingWindow {
+                        first,
+                        // Windows are neighbours of one another; a longer span is counted as far as
+                        // it goes.
+                        len: u16::try_from(end - first).unwrap_or(u16::MAX),
+                    },
+                    ..cover.group
                 },
-            })
-        })
+            }
+        }))
     }
 }

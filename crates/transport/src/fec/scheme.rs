@@ -44,7 +44,8 @@ pub fn by_name(name: &str) -> Result<Scheme, UnknownCode> {
         ("reed-solomon", None) => Some(Scheme::ReedSolomon(ReedSolomon)),
         ("rlc", None) => Some(Scheme::Rlc(Rlc::DENSE)),
         ("rlc-gf2", None) => {
-            let half = DensityThreshold::new(15);
+            // Half of the coefficients: with all of them every repair symbol would be the same sum.
+            let half = DensityThreshold::new(7);
             half.map(|density| Scheme::Rlc(Rlc::new(Field::Gf2, density)))
         }
         ("tetrys", None) => Some(Scheme::Tetrys(Tetrys::VANDERMONDE)),

@@ -153,15 +153,6 @@ impl SourceWindow {
         Some(before)
     }
 
-    /// How many symbols of a run have this fate.
-    pub(super) fn count(&self, run: CodingWindow, fate: SymbolFate) -> u64 {
-        let from = run.first.max(self.first);
-        let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
-        let len = usize::try_from(run.end().saturating_sub(from)).unwrap_or(0);
-        let entries = self.entries.iter().skip(skip).take(len);
-        entries.filter(|entry| entry.fate == fate).count() as u64
-    }
-
     /// Whether a repair symbol over this run could still tell the peer something.
     pub(super) fn is_open(&self, run: CodingWindow) -> bool {
         run.ids()

@@ -115,7 +115,7 @@ fn codes_have_names() {
         ("xor:5", 1, 5),
         ("reed-solomon", 2, 0),
         ("rlc", 10, 15),
-        ("rlc-gf2", 9, 15),
+        ("rlc-gf2", 9, 7),
         ("tetrys", 11, 0),
     ] {
         let code = code_by_name(name).unwrap();
@@ -559,6 +559,61 @@ proptest! {
         while sender.expire(now).is_some() {}
         prop_assert_eq!(sender.timer(), None);
     }
+}
+
+// ---- Codes that rebuild less ----
+
+/// A sender with this code that has sent nine symbols and `count` repair symbols over them.
+fn sender_by(code: &str, count: u16) -> FecSender {
+    let config = FecConfig {
+        schemes: vec![code_by_name(code).unwrap()],
+        ..config(&format!("constant:{},9", 9 + count))
+    };
+    let mut sender = sender_with(&config);
+    (0..9).for_each(|number| send(&mut sender, number, 100));
+    assert_eq!(repairs(&mut sender, 1_300).len(), usize::from(count));
+    sender
+}
+
+#[test]
+fn what_parity_cannot_rebuild_does_not_wait() {
+    let mut sender = sender_by("xor:3", 3);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    // Of another group, beside it.
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    // Two of one group: neither has a hope, the others have.
+    assert_eq!(sender.on_symbol_lost(NOW, 3), OnLoss::Resend);
+    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_none());
+    // A lost repair symbol is missed by its own group.
+    sender.on_repair_settled(2, false);
+    assert!(sender.expire(NOW).is_none());
+    sender.on_repair_settled(1, false);
+    assert!(sender.expire(NOW).is_some());
+    // Two sums were sent, and the third group has none.
+    let mut sender = sender_by("xor:3", 2);
+    assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
+    assert_eq!(sender.on_symbol_lost(NOW, 4), OnLoss::Wait);
+}
+
+#[test]
+fn of_random_sums_more_are_needed() {
+    let mut sender = sender_by("rlc-gf2", 1);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Resend);
+    let mut sender = sender_by("rlc-gf2", 5);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
+    assert_eq!(
+        sender.on_symbol_lost(NOW, 2),
+        OnLoss::Resend,
+        "three of five"
+    );
+    // All came, and it was not reported.
+    let mut sender = sender_by("rlc-gf2", 4);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    (0..3).for_each(|number| sender.on_repair_settled(number, true));
+    assert!(sender.expire(NOW).is_none());
+    sender.on_repair_settled(3, true);
+    assert!(sender.expire(NOW).is_some());
 }
 
 // ---- The loss monitor ----

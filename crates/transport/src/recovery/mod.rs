@@ -211,6 +211,11 @@ impl Recovery {
         self.rate.lost()
     }
 
+    /// How fast the path delivered during the last round trip that the application filled.
+    pub fn delivery_rate(&self) -> Option<Rate> {
+        self.rate.newest()
+    }
+
     /// Counters since the path began.
     pub fn stats(&self) -> RecoveryStats {
         self.stats

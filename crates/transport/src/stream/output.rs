@@ -115,9 +115,51 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
-    /// Bytes of new data that the peer's limit for the connection still takes.
-    pub fn connection_credit(&self) -> u64 {
-        self.credit.available()
+    /// As [`Self::waiting_bytes`], with all that was lost, not only the first of it in each stream.
+    pub fn all_waiting_bytes(&self, enough: u64) -> u64 {
+        if self.table.slots_len() > MOST_ASKED {
+            return 0;
+        }
+        let credit = self.credit.available();
+        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
+        for stream in self.table.iter() {
+            if left == 0 || lost.saturating_add(new.min(credit)) >= enough {
+                break;
+            }
+            if stream.ready
+                && let Some(send) = &stream.send
+            {
+                left -= 1;
+                lost = lost.saturating_add(send.lost_bytes());
+                new = new.saturating_add(send.waiting_bytes().1);
+            }
+        }
+        lost.saturating_add(new.min(credit))
+    }
+
+    /// Whether more may follow what [`Self::all_waiting_bytes`] counts: data beyond a limit of the peer's,
+    /// or of an application that has not finished. What cannot be told with little work is taken for
+    /// yes.
+    pub fn more_may_follow(&self) -> bool {
+        if self.table.slots_len() > MOST_ASKED {
+            return true;
+        }
+        let (mut new, mut left) = (0u64, self.ready);
+        for stream in self.table.iter() {
+            if left == 0 {
+                break;
+            }
+            if stream.ready
+                && let Some(send) = &stream.send
+            {
+                left -= 1;
+                new = new.saturating_add(send.waiting_bytes().1);
+                if !send.finishes_within_credit() {
+                    return true;
+                }
+            }
+        }
+        new > self.credit.available()
     }
 
     /// Whether some stream has data that only flow control keeps from leaving, or an application that

@@ -31,6 +31,12 @@ impl RangeSet {
             .is_some_and(|(_, end)| *end > value)
     }
 
+    /// How many numbers, of the lowest `ranges` ranges.
+    pub(crate) fn count_up_to(&self, ranges: usize) -> u64 {
+        let lowest = self.ranges.iter().take(ranges);
+        lowest.map(|(start, end)| end - start).sum()
+    }
+
     /// The lowest range.
     pub(crate) fn first(&self) -> Option<Range<u64>> {
         self.ranges

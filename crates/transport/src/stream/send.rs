@@ -239,6 +239,18 @@ impl SendHalf {
         (lost, end.saturating_sub(self.buffer.unsent()))
     }
 
+    /// Bytes to send again, those beyond the first gap included.
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.buffer.lost_bytes()
+    }
+
+    /// Whether all that the application will ever write may be sent now.
+    pub(super) fn finishes_within_credit(&self) -> bool {
+        let writes_on = matches!(self.state, SendState::Ready | SendState::Send);
+        let finished = self.fin != Fin::No || !writes_on;
+        finished && self.buffer.end() <= self.credit.max
+    }
+
     /// The next bytes to send: lost ones first, then new ones within the stream's limit.
     #[inline]
     pub(super) fn next_segment(&self) -> Option<Segment> {

@@ -16,6 +16,9 @@ const BLOCK_BYTES: Range<usize> = 512..65_536;
 /// Shorter [`Bytes`] are copied: keeping each would cost more than its bytes.
 const COPY_BELOW_BYTES: usize = 256;
 
+/// Gaps that are looked at to tell how much is to be sent again.
+const RANGES_COUNTED: usize = 64;
+
 #[derive(Debug)]
 enum Data {
     Kept(Bytes),
@@ -83,6 +86,11 @@ impl SendBuffer {
     /// Whether every written byte is acknowledged.
     pub(crate) fn is_all_acked(&self) -> bool {
         self.base == self.end
+    }
+
+    /// Bytes to send again, as far as they lie in a moderate number of ranges.
+    pub(crate) fn lost_bytes(&self) -> u64 {
+        self.lost.count_up_to(RANGES_COUNTED)
     }
 
     /// The lowest range to send again.

@@ -187,6 +187,7 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
         ("fec_code", options.fec_code.is_some()),
         ("fec_datagrams", options.fec_datagrams.is_some()),
         ("fec_mode", options.fec_mode.is_some()),
+        ("multipath", options.multipath.is_some()),
         ("window_tuning", options.window_tuning == Some(true)),
         ("mtu_discovery", options.mtu_discovery == Some(true)),
         ("ecn", options.ecn == Some(true)),

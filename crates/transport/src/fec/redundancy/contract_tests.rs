@@ -5,7 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Occasion, RedundancyView, Repairs, flec, registry};
-use crate::{fec::LossEstimate, time::Instant};
+use crate::{
+    fec::{LossEstimate, Strength},
+    time::Instant,
+};
 
 /// Each with its defaults, and some with options that make them do more.
 fn all() -> Vec<super::SharedRedundancyFactory> {
@@ -66,13 +69,18 @@ prop_compose! {
             burst_bytes, queued, repairs_in_flight, idle, held_back,
             flow_window: told.then_some(flow),
             waiting_bytes, window_bytes: waiting_bytes, congestion_window, bytes_in_flight,
-            datagram_bytes, slow_start, smoothed_rtt: rtt, one_way_delay: one_way,
+            datagram_bytes, slow_start, smoothed_rtt: rtt, min_rtt: rtt / 2, latest_rtt: one_way, one_way_delay: one_way,
             probe_timeout: rtt.saturating_mul(3),
             deadline: told.then(|| at(deadline)),
             sent_deadline: told.then(|| at(deadline)),
             message_ends: idle,
             next_message_at: told.then(|| at(next)),
             loss,
+            strength: match sources % 3 {
+                0 => Strength::Any,
+                1 => Strength::Groups(held),
+                _ => Strength::Random(0.5),
+            },
         }
     }
 }

@@ -25,7 +25,7 @@ mod contract_tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::LossEstimate;
+use super::{LossEstimate, Strength};
 use crate::{message::MessageOutlook, time::Instant};
 
 pub use ac_rlnc::AcRlnc;
@@ -106,12 +106,18 @@ pub struct RedundancyView {
     pub slow_start: bool,
     /// Smoothed round-trip time of the path in use.
     pub smoothed_rtt: Duration,
+    /// Smallest round-trip time of that path.
+    pub min_rtt: Duration,
+    /// Latest round-trip time of that path: more than the smallest is a queue.
+    pub latest_rtt: Duration,
     /// Probe timeout of that path: how long nothing tells of a loss with nothing behind it.
     pub probe_timeout: Duration,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
     pub one_way_delay: Duration,
     /// The path's losses, as far as known.
     pub loss: LossEstimate,
+    /// What repair symbols of the code in use can rebuild.
+    pub strength: Strength,
     /// The nearest deadline of messages whose fate is open that a packet which leaves now can meet, by
     /// half a round trip. `None` without such a message. docs/messages.md.
     pub deadline: Option<Instant>,
@@ -173,6 +179,19 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     /// Whether packets that leave now are protected.
     fn protects(&self, view: &RedundancyView) -> bool {
         let _ = view;
+        true
+    }
+    /// After [`Self::protects`] said no: bytes that may leave plain until the next feedback or answer
+    /// without the question, if no message has a deadline; 0 asks for every packet. Saves work, no more:
+    /// what is told here too early leaves some packets plain.
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        let _ = view;
+        0
+    }
+    /// Whether [`Occasion::Feedback`] is of interest now where no message has a deadline and flow
+    /// control holds nothing back: what would be answered with none and changes nothing need not be asked.
+    fn heeds_feedback(&self, now: Instant) -> bool {
+        let _ = now;
         true
     }
     /// What to send now.

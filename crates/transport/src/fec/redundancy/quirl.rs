@@ -54,9 +54,19 @@ impl Quirl {
     /// that will not shows its loss by those behind it, and is retransmitted no later than the last
     /// of them arrive.
     pub(super) fn is_of_last_flight(view: &RedundancyView) -> bool {
+        view.waiting_bytes <= Self::last_flight(view)
+    }
+
+    /// Bytes that can leave before that may be so, as long as the congestion window does not grow.
+    pub(super) fn before_last_flight(view: &RedundancyView) -> u64 {
+        let more = view.waiting_bytes.saturating_sub(Self::last_flight(view));
+        more.saturating_sub(1)
+    }
+
+    fn last_flight(view: &RedundancyView) -> u64 {
         let growth = if view.slow_start { 2 } else { 1 };
         let flight = view.congestion_window.saturating_mul(growth);
-        view.waiting_bytes <= flight.min(view.window_bytes)
+        flight.min(view.window_bytes)
     }
 
     fn repairs(view: &RedundancyView) -> Repairs {
@@ -86,6 +96,14 @@ impl RedundancyScheduler for Quirl {
     fn protects(&self, view: &RedundancyView) -> bool {
         let any = self.jitter.is_zero() && self.burst_bytes == u64::from(ANY_BURST);
         !any || Self::is_of_last_flight(view)
+    }
+
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        Self::before_last_flight(view)
+    }
+
+    fn heeds_feedback(&self, _: Instant) -> bool {
+        false
     }
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {

@@ -1,8 +1,9 @@
 //! `earliest-completion`, `auto` and `redundant`: schedulers that ask when data would arrive.
 //!
 //! The model: path i delivers what leaves at time t at t + d_i, where d_i is half its smoothed round
-//! trip, the queue in it included. In t seconds it takes X_i(t) bytes: its room at once, and then its
-//! rate, or, while its window doubles every round trip, twice the window per doubling. With W bytes
+//! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
+//! its room at once and then its rate where there is none, or, while its window doubles every round
+//! trip, its room and twice the window per doubling. With W bytes
 //! waiting, all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's
 //! part of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever
 //! it carried would come after everything else. Asked anew before every batch, the parts correct
@@ -29,17 +30,21 @@ struct Course {
     rate: f64,
     /// Window and round trip, while it doubles.
     doubling: Option<(f64, f64)>,
+    /// What leaves only makes the queue longer.
+    queues: bool,
 }
 
 impl Course {
     fn new(path: &PathView) -> Self {
-        let rtt = path.smoothed_rtt.as_secs_f64().max(1e-6);
+        let rtt = path.rtt().as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
-            delay: path.one_way_delay().as_secs_f64(),
+            // What is lost arrives two round trips later.
+            delay: path.one_way_delay().as_secs_f64() + 2.0 * path.loss * rtt,
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
-            doubling: path.slow_start.then_some((window, rtt)),
+            doubling: (path.slow_start && !path.queues()).then_some((window, rtt)),
+            queues: path.queues(),
         }
     }
 
@@ -56,17 +61,18 @@ impl Course {
                 let grown = doublings.exp2();
                 self.room + 2.0 * window * (grown - 1.0) + beyond * grown * window / rtt
             }
+            None if self.queues => self.rate * sending,
             None => self.room.min(self.rate * sending.max(self.delay)) + self.rate * sending,
         }
     }
 }
 
-/// When `bytes` could all be delivered over `paths`, in seconds from now.
-fn completion(courses: &[Course], bytes: f64) -> f64 {
+/// When `bytes` could all be delivered over some paths, in seconds from now.
+fn completion<'a>(courses: impl Iterator<Item = &'a Course> + Clone, bytes: f64) -> f64 {
     let (mut low, mut high) = (0.0, HORIZON);
     for _ in 0..STEPS {
         let middle = f64::midpoint(low, high);
-        let delivered: f64 = courses.iter().map(|course| course.delivered(middle)).sum();
+        let delivered: f64 = courses.clone().map(|course| course.delivered(middle)).sum();
         if delivered >= bytes {
             high = middle;
         } else {
@@ -97,37 +103,54 @@ impl Scheduler for EarliestCompletion {
     }
 }
 
-/// The first of the ready paths whose part of what waits is a datagram at least, with that part.
-/// A path is left alone if its part would come less than `margin` before the rest.
+/// The ready path by which data arrives first, if a part of what waits falls to it. A path other than the
+/// fastest must be `margin` earlier with what it carries than the others would be with everything.
 fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
-    let paths: Vec<&PathView> = wanted(view).collect();
-    let fastest = paths.iter().map(|path| path.smoothed_rtt).min()?;
-    let courses: Vec<Course> = paths.iter().map(|path| Course::new(path)).collect();
+    let mut paths: Vec<(&PathView, Course)> =
+        wanted(view).map(|path| (path, Course::new(path))).collect();
+    paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     let bytes = view.waiting.max(1) as f64;
-    let end = completion(&courses, bytes);
-    let mut best: Option<(Choice, Duration)> = None;
-    for (path, course) in paths.iter().zip(&courses) {
-        if !path.may_send || best.is_some_and(|(_, rtt)| rtt <= path.smoothed_rtt) {
-            continue;
-        }
-        let is_fastest = path.smoothed_rtt == fastest;
-        let margin = if is_fastest {
-            0.0
-        } else {
-            margin.as_secs_f64()
-        };
-        let part = course.delivered(end - margin);
-        // The fastest path takes what is left of a datagram, too.
-        if part >= path.datagram.min(view.waiting) as f64 || is_fastest {
-            let bytes = (part as u64).clamp(path.datagram, path.room().max(path.datagram));
-            let choice = Choice {
-                path: path.id,
-                bytes,
-            };
-            best = Some((choice, path.smoothed_rtt));
-        }
-    }
-    best.map(|(choice, _)| choice)
+    let end = completion(paths.iter().map(|(_, course)| course), bytes);
+    let chosen = paths
+        .iter()
+        .enumerate()
+        .find_map(|(index, (path, course))| {
+            if !path.may_send {
+                return None;
+            }
+            let part = course.delivered(end);
+            if index > 0 {
+                let others = || {
+                    let others = paths
+                        .iter()
+                        .enumerate()
+                        .filter(move |(other, _)| *other != index);
+                    others.map(|(_, (_, course))| course)
+                };
+                let useful = part >= path.datagram.min(view.waiting) as f64
+                    && course.delay + margin.as_secs_f64() < completion(others(), bytes)
+                    && !(view.more_follows && holds_up(others(), course, bytes));
+                if !useful {
+                    return None;
+                }
+            }
+            Some((path, part))
+        });
+    let (path, part) = chosen?;
+    Some(Choice {
+        path: path.id,
+        bytes: (part as u64).clamp(path.datagram, path.room().max(path.datagram)),
+    })
+}
+
+/// Whether faster paths would have sent all `bytes` that may be sent before what goes on `slow` is there
+/// and has let the receiver's window move: then they would have to wait for it.
+fn holds_up<'a>(others: impl Iterator<Item = &'a Course>, slow: &Course, bytes: f64) -> bool {
+    let faster = others.filter(|course| course.delay < slow.delay);
+    let meanwhile: f64 = faster
+        .map(|course| course.delivered(slow.delay + 2.0 * course.delay))
+        .sum();
+    meanwhile > bytes
 }
 
 /// As `earliest-completion`, with what goes on a slower path being sure to arrive before the rest;

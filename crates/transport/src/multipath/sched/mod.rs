@@ -36,6 +36,8 @@ pub struct PathView {
     pub status: PathStatus,
     /// Smoothed round-trip time; the estimate for a path without a sample.
     pub smoothed_rtt: Duration,
+    /// Newest round-trip sample.
+    pub latest_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Mean deviation of the round-trip time.
@@ -46,20 +48,43 @@ pub struct PathView {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// What the path delivers: the controller's estimate of bandwidth, else a window a round trip.
+    /// What the path delivers: the newest measurement, as long as a queue shows that it is all the path
+    /// can do; else the controller's estimate of bandwidth, or a window a round trip.
     pub rate: Rate,
     /// Whether the window still doubles every round trip.
     pub slow_start: bool,
     /// Bytes of a full datagram.
     pub datagram: u64,
-    /// Share of packets lost of late, 0 to 1.
+    /// Share of packets lost, 0 to 1: of ours, or of the peer's if that is more.
     pub loss: f64,
 }
 
 impl PathView {
-    /// One-way delay towards the peer, taken as half a round trip.
+    /// The round trip now. A single long sample may be an acknowledgement that was delayed, a single
+    /// short one shows that a queue has gone.
+    pub fn rtt(&self) -> Duration {
+        self.smoothed_rtt.min(self.latest_rtt)
+    }
+
+    /// What the next packet takes to the peer: half of the shortest round trip, and the queue that our
+    /// own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        self.smoothed_rtt / 2
+        let seen = self.rtt().saturating_sub(self.min_rtt / 2);
+        if !self.queues() {
+            return seen;
+        }
+        // What left since the newest sample stands in the queue, too.
+        let queue = self
+            .rate
+            .time_for(self.in_flight)
+            .saturating_sub(self.min_rtt);
+        seen.max(self.min_rtt / 2 + queue)
+    }
+
+    /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
+    /// the path delivers.
+    pub fn queues(&self) -> bool {
+        self.rtt() > self.min_rtt + self.min_rtt / 4
     }
 
     /// Bytes the window still takes.
@@ -78,10 +103,9 @@ pub struct SchedulerView<'a> {
     pub paths: &'a [PathView],
     /// Bytes of data that wait to be sent, as far as flow control lets them go.
     pub waiting: u64,
-    /// Whether the application has said that no more follows of what waits.
-    pub ends: bool,
-    /// Bytes beyond what was sent that the receiver's connection window still takes.
-    pub flow_control: u64,
+    /// Whether more may follow: the application has not finished, or the peer's limits count only a
+    /// part of what it has written. Then data that arrives late holds up what comes after it.
+    pub more_follows: bool,
 }
 
 /// Where data goes.

@@ -18,6 +18,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         may_send: true,
         status: PathStatus::Available,
         smoothed_rtt: rtt,
+        latest_rtt: rtt,
         min_rtt: rtt,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
@@ -48,8 +49,7 @@ fn view(paths: &[PathView], waiting: u64) -> SchedulerView<'_> {
         now: Instant::ZERO,
         paths,
         waiting,
-        ends: true,
-        flow_control: 1 << 20,
+        more_follows: false,
     }
 }
 
@@ -99,18 +99,19 @@ fn little_data_waits_for_the_fast_path() {
 #[test]
 fn no_data_goes_where_it_would_block_the_window() {
     let paths = [full(path(0, 20, 50)), path(1, 400, 10)];
-    let roomy = view(&paths, 50_000_000);
-    let tight = SchedulerView {
-        flow_control: 100_000,
-        ..roomy
-    };
-    let mut blest = registry::by_name("blest").unwrap().build();
-    assert_eq!(blest.choose(&tight), None);
-    let wide = SchedulerView {
-        flow_control: 1 << 30,
-        ..roomy
-    };
-    assert!(blest.choose(&wide).is_some());
+    // The fast path would send 2.5 MB before what goes on the slow one is there.
+    for name in ["blest", "earliest-completion", "auto"] {
+        let mut scheduler = registry::by_name(name).unwrap().build();
+        let mut choose = |waiting| {
+            let view = SchedulerView {
+                more_follows: true,
+                ..view(&paths, waiting)
+            };
+            scheduler.choose(&view)
+        };
+        assert_eq!(choose(1_000_000), None, "{name}");
+        assert!(choose(1 << 30).is_some(), "{name}");
+    }
 }
 
 #[test]

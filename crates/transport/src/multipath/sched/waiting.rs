@@ -90,7 +90,7 @@ impl Scheduler for Blest {
         // Congestion avoidance: one datagram a round trip more.
         let sent = rounds * (window + (rounds - 1.0).max(0.0) / 2.0 * datagram);
         let blocked = sent * self.lambda + slow.in_flight as f64 + slow.datagram as f64;
-        if blocked > view.flow_control as f64 {
+        if view.more_follows && blocked > view.waiting as f64 {
             return None;
         }
         Some(whole(slow))

@@ -196,7 +196,7 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs
     if due.blind {
         // The window ends with the newest packet, so it covers what left since besides.
         let packets = view.sources.saturating_sub(first);
-        let late = chain.late(packets, due.messages);
+        let late = chain.late(packets, due.messages, view.strength);
         let enough = late.iter().position(|late| *late <= LATE);
         return Repairs {
             count: counted((enough.unwrap_or(MOST) as u64).min(packets)),
@@ -207,10 +207,13 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs
     // Most of such packets are acknowledged by now; these may be lost, as often as not.
     let packets = due.ids.end - first;
     let packets_late = (packets as f64).max(OF_MESSAGE);
-    let mut late = chain.rate().powf(f64::from(due.before) + 2.0) * packets_late;
+    let before = chain.rate().powf(f64::from(due.before) + 1.0);
+    // A repair symbol is lost, or does not rebuild what is.
+    let in_vain = 1.0 - (1.0 - chain.rate()) * view.strength.chance(1, 1, 0.0);
+    let mut late = before * in_vain * packets_late;
     let mut count = 1;
     while late > LATE && count < COPIES {
-        late *= chain.rate();
+        late *= in_vain;
         count += 1;
     }
     Repairs {

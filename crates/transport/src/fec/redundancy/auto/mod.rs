@@ -30,6 +30,8 @@ const FOLLOWERS: f64 = 3.0;
 /// on the way, and the round trips for which flow control is remembered to have held data back.
 const KNOWN_LOSSES: f64 = 0.5;
 const HELD_ROUNDS: u32 = 2;
+/// Whether a flight would be worth a repair symbol is asked once a round trip, but not more often than that.
+const LEAST_REVIEW: Duration = Duration::from_millis(5);
 /// Parts of the flow control window that get repair symbols of their own, at most; the losses expected in
 /// such a part, and the packets that it has.
 const PARTS: u64 = 8;
@@ -56,7 +58,7 @@ struct Terms {
 ///
 /// *Without a deadline*, at the end of a burst (the application pauses, or flow control blocks), with `n`
 /// packets in flight: `r` repair symbols save `P(r) D` and cost `r t`. `P(r)` is the chance that
-/// something of the `n` is lost and all of it rebuilt ([`Chain::rescued`]); `D` how much later it
+/// something of the `n` is lost and all of it rebuilt by the code in use ([`Chain::rescued`]); `D` how much later it
 /// would otherwise be complete, see [`Self::delay`]; `t` how long a repair symbol holds up what may
 /// follow. The `r` with the largest difference is taken, at most 0.3 `n`; those under way count.
 /// In the middle of a transfer nothing is sent, since retransmission goes on beside new data, and only a
@@ -152,7 +154,7 @@ impl Auto {
     /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
     /// and what those beyond may save.
     fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        let rescued = self.chain(view).rescued(packets, missing);
+        let rescued = self.chain(view).rescued(packets, missing, view.strength);
         let (delay, cost) = (self.delay(view, packets), self.cost(view));
         // One at least: a single packet is all there is of many answers.
         let most = ((SHARE * packets as f64).floor() as u64).max(1);
@@ -195,7 +197,23 @@ impl Auto {
         self.over_all(view, repairs, saving)
     }
 
+    /// Whether start-up is about to overflow the queue: the window doubles each round trip, a queue has
+    /// begun to stand, and more is in flight than the path delivered in a round trip. What is lost then is
+    /// more than repair symbols make good for, and these would be lost with the rest and add to it. The
+    /// first time nothing was lost before that would tell. Where losses are known that congestion does
+    /// not account for, those are weighed as ever.
+    fn overshoots(&self, view: &RedundancyView) -> bool {
+        let rise = view.latest_rtt.saturating_sub(view.min_rtt);
+        let queue = rise > (view.min_rtt / 8).max(Duration::from_millis(2));
+        let unproven = view.bytes_in_flight > view.congestion_window / 2;
+        let known = !view.loss.tense && view.loss.now.0 >= KNOWN_LOSSES;
+        self.terms.forecast && view.slow_start && queue && unproven && !known
+    }
+
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
+        if self.overshoots(view) {
+            return Repairs::NONE;
+        }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
         let (repairs, saving) = self.best(view, view.in_flight, view.missing, sent);
         self.over_all(view, repairs.saturating_sub(sent), saving)
@@ -228,6 +246,18 @@ impl RedundancyScheduler for Auto {
         }
     }
 
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        match (view.deadline, self.worth) {
+            (Some(_), _) => 0,
+            (None, true) => Quirl::before_last_flight(view),
+            (None, false) => u64::MAX,
+        }
+    }
+
+    fn heeds_feedback(&self, now: Instant) -> bool {
+        !self.deadlines.is_empty() || self.review.is_none_or(|at| at <= now)
+    }
+
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
         self.saving = Duration::ZERO;
         if self.sources < view.sources {
@@ -249,7 +279,7 @@ impl RedundancyScheduler for Auto {
                 return self.on_the_way(view);
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
-                self.review = Some(view.now + view.smoothed_rtt);
+                self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));
                 let flight = view.congestion_window / view.datagram_bytes.max(1);
                 let (repairs, _) = self.best(view, flight.clamp(1, 256), 0, 0);
                 self.worth = repairs > 0;
@@ -396,6 +426,40 @@ mod tests {
         };
         assert_eq!(ask(&mut auto, &full), Repairs::NONE);
         assert_eq!(ask(&mut auto, &at_work(1_300, 40)), Repairs::NONE);
+    }
+
+    #[test]
+    fn a_queue_about_to_overflow_gets_none() {
+        let start = RedundancyView {
+            slow_start: true,
+            min_rtt: Duration::from_millis(100),
+            latest_rtt: Duration::from_millis(130),
+            bytes_in_flight: 200_000,
+            loss: LossEstimate {
+                packets: 100.0,
+                now: (0.0, 100.0),
+                ..LossEstimate::default()
+            },
+            ..view(60, 0.0)
+        };
+        let ask = |options, view| auto(options).ask(Occasion::BurstEnd, &view).count;
+        assert_eq!(ask("", start), 0);
+        assert!(ask("forecast=off", start) > 0, "not for want of losses");
+        let mut other = start;
+        other.slow_start = false;
+        assert!(ask("", other) > 0);
+        other = start;
+        other.latest_rtt = Duration::from_millis(105);
+        assert!(ask("", other) > 0);
+        other = start;
+        other.bytes_in_flight = 100_000;
+        assert!(ask("", other) > 0);
+        // Losses without a queue are known, until it is as full as when it overflowed.
+        other = start;
+        other.loss.now.0 = 2.0;
+        assert!(ask("", other) > 0);
+        other.loss.tense = true;
+        assert_eq!(ask("", other), 0);
     }
 
     #[test]

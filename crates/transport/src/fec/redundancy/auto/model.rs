@@ -5,12 +5,16 @@
 //! Does not own: what that is worth and costs (`mod.rs`), what is known of losses
 //! (`loss_monitor.rs`).
 
-use crate::fec::LossEstimate;
+use smallvec::SmallVec;
+
+use crate::fec::{LossEstimate, Strength};
 
 /// Repair symbols that are weighed at most, at a time.
 pub(super) const MOST: usize = 24;
 /// Packets that are weighed together at most: no window is longer.
 const LONGEST: u64 = 4_095;
+/// What is less likely is left out.
+const NEGLIGIBLE: f64 = 1e-15;
 /// Packets that the estimate of a new path counts for.
 const PRIOR_PACKETS: f64 = 50.0;
 /// Losses among these.
@@ -71,60 +75,90 @@ impl Chain {
 
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
     /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
-    /// lost does nothing. Work: at most [`LONGEST`] + [`MOST`] times [`MOST`].
-    pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
-        let (mut arrived, mut lost) = self.start(known);
-        for _ in 0..packets.min(LONGEST) {
-            self.step(&mut arrived, &mut lost);
-        }
-        if known == 0 {
-            // Nothing is lost: nothing to rescue.
-            for none in arrived.iter_mut().take(1).chain(lost.iter_mut().take(1)) {
-                *none = 0.0;
-            }
-        }
+    /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
+    pub(super) fn rescued(self, packets: u64, known: u64, strength: Strength) -> [f64; MOST + 1] {
         let mut rescued = [0.0; MOST + 1];
-        for (repairs, rescued) in rescued.iter_mut().enumerate() {
-            if repairs > 0 {
-                self.step(&mut arrived, &mut lost);
+        self.play(packets, known, strength, |repairs, outcome| {
+            // Nothing is lost: nothing to rescue.
+            if outcome.losses > 0
+                && let Some(rescued) = rescued.get_mut(repairs)
+            {
+                *rescued += outcome.chance * outcome.rebuilt;
             }
-            let few = arrived.iter().zip(&lost).take(repairs + 1);
-            *rescued = few.map(|(arrived, lost)| arrived + lost).sum();
-        }
+        });
         rescued
     }
 
     /// For 0 to [`MOST`] repair symbols behind `packets` packets with `messages` messages: the share of
     /// messages that miss a packet for good. That many losses as repair symbols cannot rebuild lie
     /// in as many messages, or in all of them.
-    pub(super) fn late(self, packets: u64, messages: u64) -> [f64; MOST + 1] {
-        let (mut arrived, mut lost) = self.start(0);
-        for _ in 0..packets.min(LONGEST) {
-            self.step(&mut arrived, &mut lost);
-        }
+    pub(super) fn late(self, packets: u64, messages: u64, strength: Strength) -> [f64; MOST + 1] {
         let messages = messages.max(1) as f64;
-        let mut late = [0.0; MOST + 1];
-        for (repairs, late) in late.iter_mut().enumerate() {
-            if repairs > 0 {
-                self.step(&mut arrived, &mut lost);
+        // What is beyond the table loses them all.
+        let mut late = [1.0; MOST + 1];
+        self.play(packets, 0, strength, |repairs, outcome| {
+            if let Some(late) = late.get_mut(repairs) {
+                let hit = (outcome.losses + outcome.repairs_lost) as f64 / messages;
+                let missed = (1.0 - outcome.rebuilt) * hit.min(1.0);
+                *late -= outcome.chance * (1.0 - missed);
             }
-            // What is beyond the table loses them all.
-            let mut rest = 1.0;
-            for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate() {
-                let chance = arrived + lost;
-                rest -= chance;
-                if losses > repairs {
-                    *late += chance * (losses as f64 / messages).min(1.0);
-                }
-            }
-            *late += f64::max(rest, 0.0);
-        }
-        late
+        });
+        late.map(|late| f64::max(late, 0.0))
     }
 
-    /// Chances by losses so far, of a packet that arrived or was lost; what exceeds the table is beyond
-    /// help.
-    fn start(self, known: u64) -> ([f64; MOST + 1], [f64; MOST + 1]) {
+    /// Tells `each` of all that can happen to `packets` packets, with `known` more lost before, and to 0
+    /// to [`MOST`] repair symbols behind them: first how many these are.
+    fn play(
+        self,
+        packets: u64,
+        known: u64,
+        strength: Strength,
+        mut each: impl FnMut(usize, Outcome),
+    ) {
+        let (mut arrived, mut lost) = self.start(known);
+        for _ in 0..packets.min(LONGEST) {
+            step(self, &mut arrived, &mut lost);
+        }
+        // What becomes of repair symbols does not depend on how many losses there were, but on whether
+        // the last packet was one.
+        let mut after_arrival = ([0.0; MOST + 1], [0.0; MOST + 1]);
+        let mut after_loss = after_arrival;
+        (after_arrival.0[0], after_loss.1[0]) = (1.0, 1.0);
+        for repairs in 0..=MOST {
+            if repairs > 0 {
+                step(self, &mut after_arrival.0, &mut after_arrival.1);
+                step(self, &mut after_loss.0, &mut after_loss.1);
+            }
+            let few = |ends: &Ends| (0..=repairs).map(|lost| sum_at(ends, lost)).collect();
+            let lost_repairs: [SmallVec<[f64; MOST + 1]>; 2] =
+                [few(&after_arrival), few(&after_loss)];
+            for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate() {
+                if arrived + lost < NEGLIGIBLE {
+                    continue;
+                }
+                let [after_arrival, after_loss] = &lost_repairs;
+                for (repairs_lost, (a, l)) in after_arrival.iter().zip(after_loss).enumerate() {
+                    let chance = arrived * a + lost * l;
+                    if chance < NEGLIGIBLE {
+                        continue;
+                    }
+                    let came = (repairs - repairs_lost) as u64;
+                    each(
+                        repairs,
+                        Outcome {
+                            losses,
+                            repairs_lost,
+                            chance,
+                            rebuilt: strength.chance(losses as u64, came, 1.0 - self.q),
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    /// What exceeds the table is beyond help.
+    fn start(self, known: u64) -> Ends {
         let (mut arrived, mut lost) = ([0.0; MOST + 1], [0.0; MOST + 1]);
         let known = usize::try_from(known).unwrap_or(usize::MAX);
         let rate = self.rate();
@@ -133,18 +167,38 @@ impl Chain {
         }
         (arrived, lost)
     }
+}
 
-    /// One more packet.
-    fn step(self, arrived: &mut [f64; MOST + 1], lost: &mut [f64; MOST + 1]) {
-        let (mut from_arrived, mut from_lost) = (0.0, 0.0);
-        for (arrived, lost) in arrived.iter_mut().zip(lost.iter_mut()) {
-            let (a, l) = (*arrived, *lost);
-            *arrived = a * (1.0 - self.p) + l * self.q;
-            // Of those with one loss less.
-            *lost = from_arrived * self.p + from_lost * (1.0 - self.q);
-            (from_arrived, from_lost) = (a, l);
-        }
+/// Chances by losses so far: of a packet that arrived in the end, and of one that was lost.
+type Ends = ([f64; MOST + 1], [f64; MOST + 1]);
+
+/// Something that can happen.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Packets lost, those known before among them.
+    losses: usize,
+    repairs_lost: usize,
+    /// How likely that is.
+    chance: f64,
+    /// How likely it is that the other repair symbols then rebuild all.
+    rebuilt: f64,
+}
+
+/// One more packet.
+fn step(chain: Chain, arrived: &mut [f64; MOST + 1], lost: &mut [f64; MOST + 1]) {
+    let (mut from_arrived, mut from_lost) = (0.0, 0.0);
+    for (arrived, lost) in arrived.iter_mut().zip(lost.iter_mut()) {
+        let (a, l) = (*arrived, *lost);
+        *arrived = a * (1.0 - chain.p) + l * chain.q;
+        // Of those with one loss less.
+        *lost = from_arrived * chain.p + from_lost * (1.0 - chain.q);
+        (from_arrived, from_lost) = (a, l);
     }
+}
+
+fn sum_at((arrived, lost): &Ends, losses: usize) -> f64 {
+    let at = |chances: &[f64; MOST + 1]| chances.get(losses).copied().unwrap_or(0.0);
+    at(arrived) + at(lost)
 }
 
 /// A count; 0 for what is none.
@@ -164,7 +218,7 @@ mod tests {
     #[test]
     fn independent_losses_are_binomial() {
         let chain = Chain { p: 0.1, q: 0.9 };
-        let rescued = chain.rescued(10, 0);
+        let rescued = chain.rescued(10, 0, Strength::Any);
         let choose =
             |n: u32, k: u32| (0..k).fold(1.0, |c, i| c * f64::from(n - i) / f64::from(i + 1));
         for repairs in 0..6 {
@@ -176,7 +230,7 @@ mod tests {
             let idle: f64 = 0.9_f64.powi(10);
             assert!((rescued[repairs as usize] - (at_most - idle)).abs() < 1e-12);
             // One message: late if anything stays lost.
-            let late = chain.late(10, 1)[repairs as usize];
+            let late = chain.late(10, 1, Strength::Any)[repairs as usize];
             assert!((late - (1.0 - at_most)).abs() < 1e-12);
         }
         assert_eq!(rescued[0], 0.0);
@@ -206,7 +260,7 @@ mod tests {
                 counts[repairs as usize] += u32::from(losses <= repairs);
             }
         }
-        let rescued = chain.rescued(packets, known);
+        let rescued = chain.rescued(packets, known, Strength::Any);
         for (repairs, count) in counts.into_iter().enumerate() {
             let share = f64::from(count) / f64::from(rounds);
             let expected = rescued[repairs];
@@ -220,20 +274,20 @@ mod tests {
     #[test]
     fn hopeless_and_empty_cases() {
         let chain = Chain { p: 0.1, q: 0.9 };
-        assert_eq!(chain.rescued(0, 0), [0.0; MOST + 1]);
-        let of_none = chain.late(0, 0);
+        assert_eq!(chain.rescued(0, 0, Strength::Any), [0.0; MOST + 1]);
+        let of_none = chain.late(0, 0, Strength::Any);
         assert!(of_none[0] <= chain.rate() && of_none[1] < 0.02);
-        assert_eq!(chain.rescued(5, 1_000), [0.0; MOST + 1]);
+        assert_eq!(chain.rescued(5, 1_000, Strength::Any), [0.0; MOST + 1]);
         let perfect = Chain { p: 0.0, q: 1.0 };
-        assert_eq!(perfect.late(200, 5), [0.0; MOST + 1]);
-        assert_eq!(perfect.rescued(200, 0), [0.0; MOST + 1]);
+        assert_eq!(perfect.late(200, 5, Strength::Any), [0.0; MOST + 1]);
+        assert_eq!(perfect.rescued(200, 0, Strength::Any), [0.0; MOST + 1]);
     }
 
     #[test]
     fn messages_share_a_loss_that_hits_one_of_them() {
         let chain = Chain { p: 0.02, q: 0.98 };
-        let one = chain.late(10, 1);
-        let ten = chain.late(10, 10);
+        let one = chain.late(10, 1, Strength::Any);
+        let ten = chain.late(10, 10, Strength::Any);
         assert!((0.18..0.19).contains(&one[0]), "{one:?}");
         assert!((ten[0] - 0.02).abs() < 1e-9, "{ten:?}");
         for late in [one, ten] {

@@ -1,0 +1,65 @@
+//! What the peer's decoder has room for.
+//!
+//! Owns: its window as last announced, by transport parameter or FEC_WINDOW. Does not own: what is
+//! covered within it (`sender/`).
+
+use crate::{error::TransportError, wire::FecDecoder};
+
+/// The window of the peer's decoder.
+#[derive(Debug)]
+pub(super) struct PeerDecoder {
+    /// Source symbols that it remembers.
+    symbols: u64,
+    /// Bytes that a repair symbol's window may have.
+    bytes: u64,
+    /// Which announcement says so; `None`: the handshake.
+    epoch: Option<u64>,
+}
+
+impl PeerDecoder {
+    pub(super) fn new(parameter: &FecDecoder) -> Self {
+        Self {
+            symbols: parameter.window_symbols,
+            bytes: parameter.window_bytes,
+            epoch: None,
+        }
+    }
+
+    pub(super) fn symbols(&self) -> u64 {
+        self.symbols
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The first source symbol that it remembers when `next` is the next to be sent.
+    pub(super) fn remembered(&self, next: u64) -> u64 {
+        next.saturating_sub(self.symbols)
+    }
+
+    /// A FEC_WINDOW frame; an older one than the newest is ignored.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a window without symbols.
+    pub(super) fn on_window(
+        &mut self,
+        epoch: u64,
+        symbols: u64,
+        bytes: u64,
+    ) -> Result<(), TransportError> {
+        if symbols == 0 {
+            return Err(TransportError::protocol_violation(
+                "FEC_WINDOW of no symbols",
+            ));
+        }
+        if self.epoch.is_none_or(|newest| epoch > newest) {
+            *self = Self {
+                symbols,
+                bytes,
+                epoch: Some(epoch),
+            };
+        }
+        Ok(())
+    }
+}

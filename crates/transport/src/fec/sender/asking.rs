@@ -1,0 +1,186 @@
+//! What the redundancy scheduler is told and asked.
+//!
+//! Owns: the view, when it is asked, the bounds of what it may say. Does not own: what it says
+//! (`redundancy/`).
+
+use super::FecSender;
+use crate::{
+    fec::redundancy::{Occasion, Outlook, RedundancyView},
+    message::MessageOutlook,
+    time::Instant,
+    units::{PacketNumber, PathId},
+};
+
+impl FecSender {
+    /// Whether a packet that leaves now is protected.
+    pub fn protects(&mut self, now: Instant, outlook: Outlook) -> bool {
+        self.outlook = outlook;
+        let view = self.view(now);
+        let protects = self.scheduler.protects(&view);
+        self.plain_bytes = if protects {
+            0
+        } else {
+            self.scheduler.plain_for(&view)
+        };
+        protects
+    }
+
+    /// Whether a packet of up to `bytes` bytes is plain without [`Self::protects`] being asked. Only where
+    /// no message has a deadline.
+    #[inline]
+    pub fn leaves_plain(&mut self, bytes: u64) -> bool {
+        let left = self.plain_bytes.checked_sub(bytes);
+        self.plain_bytes = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Whether [`Occasion::Feedback`] need be asked, where no message has a deadline.
+    pub fn heeds_feedback(&self, now: Instant) -> bool {
+        self.held_back || self.scheduler.heeds_feedback(now)
+    }
+
+    fn view(&mut self, now: Instant) -> RedundancyView {
+        let outlook = self.outlook;
+        RedundancyView {
+            now,
+            held: self.source.encoder.window().len,
+            span: u16::try_from(self.source.span()).unwrap_or(u16::MAX),
+            sources: self.source.next_id(),
+            uncovered: self.source.next_id() - self.queue.covered(),
+            in_flight: self.source.in_flight(),
+            missing: self.waiting.len() as u64,
+            retransmitted: self.stats.retransmitted,
+            burst_bytes: self.burst_bytes,
+            queued: self.queue.len(),
+            repairs_in_flight: self.repairs.in_flight(),
+            idle: !self.in_burst,
+            held_back: self.held_back,
+            flow_window: self.flow_window,
+            waiting_bytes: outlook.waiting_bytes,
+            window_bytes: self.window_bytes(),
+            congestion_window: outlook.congestion_window,
+            bytes_in_flight: outlook.bytes_in_flight,
+            datagram_bytes: outlook.datagram_bytes,
+            slow_start: outlook.slow_start,
+            smoothed_rtt: self.path.smoothed_rtt,
+            min_rtt: self.path.min_rtt,
+            latest_rtt: self.path.latest_rtt,
+            probe_timeout: self.path.probe_timeout,
+            one_way_delay: outlook.one_way_delay.unwrap_or(self.path.smoothed_rtt / 2),
+            loss: self.monitors.first(),
+            strength: self.repairs.strength(),
+            deadline: self.outlook.messages.deadline,
+            sent_deadline: self.outlook.messages.sent_deadline,
+            next_message_at: self.outlook.messages.next_message_at,
+            message_ends: self.outlook.messages.message_ends,
+        }
+    }
+
+    /// What is known of messages now, for whoever is asked next.
+    pub fn set_messages(&mut self, messages: MessageOutlook) {
+        self.outlook.messages = messages;
+    }
+
+    /// Bytes that a coding window of the longest symbols may have.
+    fn window_bytes(&self) -> u64 {
+        let limits = self.source.encoder.limits();
+        let symbols = self.peer.symbols().min(limits.window_symbols().into());
+        let bytes = symbols.saturating_mul(self.max_symbol as u64);
+        bytes.min(self.peer.bytes())
+    }
+
+    /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
+    /// over how many source symbols.
+    pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
+        let occasion = match occasion {
+            Occasion::BurstEnd if !std::mem::take(&mut self.in_burst) => Occasion::SlotIdle,
+            occasion => occasion,
+        };
+        if matches!(occasion, Occasion::BurstEnd | Occasion::SlotIdle) {
+            self.outlook.waiting_bytes = 0;
+        }
+        let most = self.room();
+        if occasion == Occasion::SlotIdle {
+            if most == 0 {
+                return None;
+            }
+        } else {
+            self.asked = Some(now);
+        }
+        self.plain_bytes = 0;
+        let view = self.view(now);
+        let wanted = self.scheduler.ask(occasion, &view);
+        if occasion == Occasion::BurstEnd {
+            self.burst_bytes = 0;
+        }
+        let count = wanted.count.min(most);
+        let mut window = self
+            .source
+            .encoder
+            .latest(wanted.window.saturating_add(wanted.behind));
+        window.len = window.len.saturating_sub(wanted.behind);
+        if count == 0 || window.len == 0 {
+            return None;
+        }
+        self.stats.expected_saving += self.scheduler.saving();
+        self.queue.push(window, count);
+        Some((count, window.len))
+    }
+
+    /// A probe timeout: nothing tells which packets are missing, so repair symbols over all of them
+    /// are better probes than some of them repeated. Makes so many leave, and no others; false if they
+    /// would not cover what is in flight on the path from packet `oldest` on.
+    pub(crate) fn probe(&mut self, path: PathId, oldest: PacketNumber, count: u16) -> bool {
+        let Some(run) = self.source.open_run() else {
+            return false;
+        };
+        let first = self.source.get(run.first);
+        let covers = first.is_some_and(|first| first.path == path && first.number <= oldest);
+        if count == 0 || !covers || !self.can_add(run) {
+            return false;
+        }
+        self.queue.replace(run, count);
+        true
+    }
+
+    /// Whether the fate of some source symbol is open.
+    pub fn is_open(&self) -> bool {
+        self.source.span() > 0
+    }
+
+    /// How many repair symbols a scheduler may add: no more than two for each symbol whose fate is
+    /// open. What it asks for again and again is bounded by that, and an idle connection falls silent.
+    fn room(&self) -> u16 {
+        let under_way = self.repairs.in_flight() + u64::from(self.queue.len());
+        let room = (2 * self.source.span()).saturating_sub(under_way);
+        let room = u16::try_from(room).unwrap_or(u16::MAX);
+        room.min(self.queue.room())
+    }
+
+    /// What is known of the path in use, before [`Self::ask`].
+    pub fn look(&mut self, outlook: Outlook) {
+        self.outlook = Outlook {
+            waiting_bytes: self.outlook.waiting_bytes,
+            ..outlook
+        };
+    }
+
+    /// Nothing can be sent: the application has nothing, or flow control holds it back.
+    pub fn on_idle(&mut self, held_back: bool) {
+        self.held_back = held_back;
+        if held_back {
+            self.flow_window = Some(self.outlook.bytes_in_flight);
+        }
+    }
+
+    /// A scheduler that names a time in the past again and again must not hold the driver here.
+    pub(super) fn scheduler_timer(&self) -> Option<Instant> {
+        let timer = self.scheduler.timer();
+        timer.filter(|at| self.asked.is_none_or(|asked| *at > asked))
+    }
+
+    /// Whether the scheduler's time has come.
+    pub fn wants_to_be_asked(&self, now: Instant) -> bool {
+        self.scheduler_timer().is_some_and(|at| at <= now)
+    }
+}

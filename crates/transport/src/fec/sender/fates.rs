@@ -1,0 +1,250 @@
+//! What feedback means to source and repair symbols.
+//!
+//! Owns: which lost symbols wait for repair symbols, and which go out again. Does not own: what is lost
+//! (`recovery/`), the frames (`connection/`).
+
+use std::time::Duration;
+
+use tautline_codes::CodingWindow;
+
+use super::{FecSender, PathState};
+use crate::{
+    error::TransportError,
+    fec::{
+        Strength,
+        repair::Group,
+        source::SymbolFate,
+        waiting::{Tokens, WaitingSymbols},
+    },
+    packet::Token,
+    time::{Instant, earliest},
+    units::{PacketNumber, PathId},
+};
+
+/// Lost symbols wait for repair symbols that rebuild them with at least this probability: waiting in vain
+/// costs time, sending again what comes anyway a packet.
+const LIKELY: f64 = 0.9;
+
+/// What a lost symbol calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnLoss {
+    /// Sending its frames again.
+    Resend,
+    /// Nothing: the peer has recovered it.
+    Nothing,
+    /// Waiting: repair symbols are under way. [`FecSender::wait`] takes its tokens.
+    Wait,
+}
+
+/// Where the tokens of a symbol that the peer has recovered are to be found.
+#[derive(Debug)]
+pub(crate) enum Delivered {
+    /// With this packet, behind the token of the symbol.
+    InPacket(PathId, PacketNumber),
+    /// Here: the packet was lost.
+    Tokens(Tokens),
+}
+
+impl FecSender {
+    /// Feedback of a path is about to be processed.
+    pub fn on_path(&mut self, path: PathId, state: PathState) {
+        self.path = state;
+        let monitor = self.monitors.of(path);
+        monitor.on_path(state.min_rtt, state.latest_rtt, state.congestion_window);
+    }
+
+    /// A packet was acknowledged.
+    pub fn on_packet_acked(&mut self, path: PathId, number: PacketNumber) {
+        self.monitors.of(path).on_acked(number);
+    }
+
+    /// A packet was declared lost.
+    pub fn on_packet_lost(&mut self, path: PathId, number: PacketNumber) {
+        self.monitors.of(path).on_lost(number);
+    }
+
+    /// Acknowledgements and losses of a path were told.
+    pub fn on_feedback(&mut self, path: PathId) {
+        self.plain_bytes = 0;
+        self.monitors.of(path).review();
+    }
+
+    /// A symbol's packet was acknowledged. True if the peer had reported it before.
+    pub(crate) fn on_symbol_acked(&mut self, id: u64) -> bool {
+        let before = self.source.settle(id, SymbolFate::Acked);
+        if before == Some(SymbolFate::Waiting) {
+            self.waiting.take(id);
+        }
+        if before == Some(SymbolFate::InFlight)
+            && let Some(entry) = self.source.get(id)
+        {
+            self.monitors.of(entry.path).on_symbol(false);
+        }
+        before == Some(SymbolFate::Recovered)
+    }
+
+    /// A symbol's packet was declared lost.
+    pub(crate) fn on_symbol_lost(&mut self, now: Instant, id: u64) -> OnLoss {
+        let Some(entry) = self.source.get(id) else {
+            return OnLoss::Resend;
+        };
+        if entry.fate.is_settled() {
+            return OnLoss::Nothing;
+        }
+        let patience = self.patience_for(now, id);
+        if let Some(patience) = patience.filter(|_| !self.waiting.is_full()) {
+            self.source.settle(id, SymbolFate::Waiting);
+            self.stats.waited += 1;
+            self.waiting.push(id, entry.path, now + patience);
+            return OnLoss::Wait;
+        }
+        self.give_up(id, entry.path);
+        OnLoss::Resend
+    }
+
+    /// How long a lost symbol should wait for repair symbols: while those under way are likely to rebuild
+    /// all losses among the symbols they cover. Of more losses, only as many as there are too many cost
+    /// anything: so many repair symbols are added. `None`: waiting would be in vain, for the others
+    /// too.
+    fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
+        let cover = self.repairs.cover(id)?;
+        let losses = self.losses(cover.group) + 1;
+        let added = self.queue.over(id);
+        if self.are_likely(losses, cover.repairs + added) && (cover.in_flight > 0 || added > 0) {
+            return Some(self.patience(added > 0));
+        }
+        let run = cover.group.run();
+        if losses == cover.repairs + added + 1 && self.can_add(run) && self.queue.add(run) {
+            let patience = self.patience(true);
+            // The others now wait for it as well.
+            self.waiting.prolong(cover.group, now + patience);
+            return Some(patience);
+        }
+        self.waiting.stop(cover.group);
+        None
+    }
+
+    /// Whether it may be counted on that so many repair symbols rebuild so many losses of a group.
+    fn are_likely(&self, losses: u64, repairs: u64) -> bool {
+        let strength = self.repairs.strength().within_group();
+        strength.chance(losses, repairs, 0.0) >= LIKELY
+    }
+
+    /// Whether a further repair symbol can be had that covers a run whole, and helps.
+    pub(super) fn can_add(&self, run: CodingWindow) -> bool {
+        let held = self.source.encoder.window();
+        let remembered = self.peer.remembered(self.source.next_id());
+        let within = run.first >= held.first.max(remembered) && run.end() <= held.end();
+        within && self.repairs.is_rateless()
+    }
+
+    fn patience(&self, to_leave: bool) -> Duration {
+        WaitingSymbols::patience(self.path.smoothed_rtt, to_leave)
+    }
+
+    fn give_up(&mut self, id: u64, path: PathId) {
+        self.source.settle(id, SymbolFate::Resent);
+        self.stats.retransmitted += 1;
+        self.monitors.of(path).on_symbol(true);
+    }
+
+    /// Keeps a token of the symbol that [`Self::on_symbol_lost`] lets wait.
+    pub(crate) fn wait(&mut self, token: Token) {
+        self.waiting.keep(token);
+    }
+
+    /// When a symbol has waited long enough, or the scheduler wants to be asked.
+    pub fn timer(&self) -> Option<Instant> {
+        earliest(self.waiting.timer(), self.scheduler_timer())
+    }
+
+    /// The tokens of a symbol that has waited long enough: they are lost. Call again until `None`.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Tokens> {
+        let (id, path, tokens) = self.waiting.expire(now)?;
+        self.give_up(id, path);
+        Some(tokens)
+    }
+
+    /// The peer reports these symbols recovered. `each` gets what is newly delivered.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a symbol that was not sent.
+    pub(crate) fn on_symbol_ack(
+        &mut self,
+        largest: u64,
+        ranges: impl Iterator<Item = std::ops::RangeInclusive<u64>>,
+        mut each: impl FnMut(u64, Delivered),
+    ) -> Result<(), TransportError> {
+        if largest >= self.source.next_id() {
+            let error = "SYMBOL_ACK of a symbol that was not sent";
+            return Err(TransportError::protocol_violation(error));
+        }
+        let remembered = self.source.remembered();
+        for range in ranges {
+            if *range.end() < remembered.start {
+                break;
+            }
+            for id in (*range.start()).max(remembered.start)..=*range.end() {
+                self.on_reported(id, &mut each);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_reported(&mut self, id: u64, each: &mut impl FnMut(u64, Delivered)) {
+        let Some(entry) = self.source.get(id).filter(|entry| !entry.fate.is_settled()) else {
+            return;
+        };
+        self.source.settle(id, SymbolFate::Recovered);
+        self.stats.reported_recovered += 1;
+        if entry.fate != SymbolFate::Resent {
+            self.monitors.of(entry.path).on_symbol(false);
+        }
+        let delivered = match entry.fate {
+            SymbolFate::Waiting => Delivered::Tokens(self.waiting.take(id)),
+            _ => Delivered::InPacket(entry.path, entry.number),
+        };
+        each(id, delivered);
+    }
+
+    /// A repair symbol was acknowledged, or lost.
+    pub(crate) fn on_repair_settled(&mut self, number: u64, arrived: bool) {
+        let group = self.repairs.on_settled(number, arrived);
+        let Some(group) = group.filter(|_| !self.waiting.is_empty()) else {
+            return;
+        };
+        // It was counted on: what waits for it and has no other waits in vain.
+        if !arrived && self.waiting.ids(group).any(|id| !self.suffices(id))
+            // What it would rebuild was reported before it was acknowledged.
+            || arrived && !self.waiting.ids(group).any(|id| self.may_still_come(id))
+        {
+            self.waiting.stop(group);
+        }
+    }
+
+    /// Whether as many repair symbols cover symbol `id` as losses.
+    fn suffices(&self, id: u64) -> bool {
+        self.repairs.cover(id).is_some_and(|cover| {
+            let repairs = cover.repairs + self.queue.over(id);
+            self.are_likely(self.losses(cover.group), repairs)
+        })
+    }
+
+    /// Whether a repair symbol over symbol `id` is under way, or any of those that came must have
+    /// sufficed.
+    fn may_still_come(&self, id: u64) -> bool {
+        self.repairs.strength().within_group() == Strength::Any
+            || self.queue.over(id) > 0
+            || self
+                .repairs
+                .cover(id)
+                .is_some_and(|cover| cover.in_flight > 0)
+    }
+
+    /// Source symbols of a group that the peer lacks, as far as known.
+    fn losses(&self, group: Group) -> u64 {
+        let fates = group.ids().filter_map(|id| Some(self.source.get(id)?.fate));
+        let lost = fates.filter(|fate| matches!(fate, SymbolFate::Waiting | SymbolFate::Resent));
+        lost.count() as u64
+    }
+}

@@ -1,0 +1,308 @@
+//! One connection's sending side of erasure correction.
+//!
+//! Purpose: protect packets, have repair symbols leave when a scheduler says so, know what became of each.
+//! Owns: [`FecSender`]: here what leaves, source symbols and repair symbols; in `asking.rs` what the
+//! scheduler is told and asked; in `fates.rs` what feedback means to symbols.
+//! Does not own: the rooms it is made of (`source.rs`, `repair.rs`, `queue.rs`, `waiting.rs`,
+//! `monitors.rs`, `peer_decoder.rs`), packets (`connection/`).
+
+mod asking;
+mod fates;
+
+use std::time::Duration;
+
+use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
+
+use super::{
+    FecConfig, LossMemory,
+    loss_monitor::LossEstimate,
+    monitors::Monitors,
+    peer_decoder::PeerDecoder,
+    queue::RepairQueue,
+    redundancy::{Outlook, RedundancyScheduler},
+    repair::{KEYS, RepairLog},
+    source::SourceWindow,
+    stats::FecStats,
+    waiting::WaitingSymbols,
+};
+use crate::{
+    error::TransportError,
+    time::Instant,
+    units::{PacketNumber, PathId},
+    wire::{FecDecoder, Repair, SourceSymbol, packet_number_len},
+};
+
+pub(crate) use fates::{Delivered, OnLoss};
+
+/// Length of a repair symbol beyond that of the source symbols it covers.
+const FRAMING: usize = 2;
+
+/// A repair symbol that may leave now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairPlan {
+    window: CodingWindow,
+    key: u32,
+    len: usize,
+}
+
+impl RepairPlan {
+    /// First source symbol, count and key, as REPAIR has them.
+    pub fn fields(&self) -> (u64, u64, u64) {
+        let window = self.window;
+        (window.first, u64::from(window.len), u64::from(self.key))
+    }
+
+    /// Bytes of the repair symbol.
+    pub fn symbol_len(&self) -> usize {
+        self.len
+    }
+}
+
+/// How a path does, as feedback finds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathState {
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Latest round-trip time.
+    pub latest_rtt: Duration,
+    /// Probe timeout, without backoff.
+    pub probe_timeout: Duration,
+    /// Bytes.
+    pub congestion_window: u64,
+}
+
+/// Protects packets, decides when repair symbols leave, and makes them.
+#[derive(Debug)]
+pub struct FecSender {
+    source: SourceWindow,
+    repairs: RepairLog,
+    scheduler: Box<dyn RedundancyScheduler>,
+    queue: RepairQueue,
+    /// Whether a source symbol left since the end of the last burst.
+    in_burst: bool,
+    burst_bytes: u64,
+    /// When the scheduler was last asked: a time for that which is not later has passed.
+    asked: Option<Instant>,
+    peer: PeerDecoder,
+    max_symbol: usize,
+    waiting: WaitingSymbols,
+    monitors: Monitors,
+    /// The path that feedback came of last.
+    path: PathState,
+    outlook: Outlook,
+    /// Bytes that leave plain without a question.
+    plain_bytes: u64,
+    /// As [`RedundancyView::held_back`].
+    held_back: bool,
+    /// As [`RedundancyView::flow_window`].
+    flow_window: Option<u64>,
+    stats: FecStats,
+}
+
+impl FecSender {
+    /// Protection towards `peer` with `scheme`. `None` if the peer's window is of no use.
+    pub fn new(config: &FecConfig, peer: &FecDecoder, scheme: Scheme) -> Option<Self> {
+        let max_symbol = u16::try_from(peer.max_symbol_bytes).unwrap_or(u16::MAX);
+        let max_symbol = max_symbol.min(config.max_symbol_bytes);
+        let symbols = u16::try_from(peer.window_symbols).unwrap_or(u16::MAX);
+        let symbols = symbols
+            .min(config.encoder_symbols)
+            .clamp(1, Limits::MAX_WINDOW);
+        let limits = Limits::new(symbols, max_symbol).ok()?;
+        Some(Self {
+            source: SourceWindow::new(limits),
+            repairs: RepairLog::new(scheme),
+            scheduler: config.redundancy.build(),
+            queue: RepairQueue::default(),
+            in_burst: false,
+            burst_bytes: 0,
+            asked: None,
+            peer: PeerDecoder::new(peer),
+            max_symbol: usize::from(max_symbol),
+            waiting: WaitingSymbols::default(),
+            monitors: Monitors::default(),
+            path: PathState::default(),
+            outlook: Outlook::default(),
+            plain_bytes: 0,
+            held_back: false,
+            flow_window: None,
+            stats: FecStats::default(),
+        })
+    }
+
+    /// The scheduler's name.
+    pub fn name(&self) -> &'static str {
+        self.scheduler.name()
+    }
+
+    /// Counters; those of receiving are 0.
+    pub fn stats(&self) -> FecStats {
+        self.stats
+    }
+
+    /// Begins with what an earlier connection knew of a path's losses, unless more is known already.
+    pub fn begin_with(&mut self, path: PathId, memory: &LossMemory) {
+        self.monitors.begin_with(path, memory);
+    }
+
+    /// What a later connection may begin with; `None` while nothing was learnt.
+    pub fn loss_memory(&self, path: PathId) -> Option<LossMemory> {
+        self.monitors.get(path)?.memory()
+    }
+
+    /// A path is gone.
+    pub fn forget_path(&mut self, path: PathId) {
+        self.monitors.forget(path);
+    }
+
+    /// What is known of a path's losses.
+    pub fn loss(&self, path: PathId) -> LossEstimate {
+        let monitor = self.monitors.get(path);
+        monitor.map_or_else(LossEstimate::default, |monitor| monitor.estimate())
+    }
+
+    // ---- Source symbols ----
+
+    /// The header of the next symbol.
+    pub fn next_header(&self) -> SourceSymbol {
+        let id = self.source.next_id();
+        SourceSymbol::new(id, packet_number_len(id, self.source.largest_known()))
+    }
+
+    /// The ID of the next symbol.
+    pub fn next_symbol(&self) -> u64 {
+        self.source.next_id()
+    }
+
+    /// Bytes that a symbol may have, so that a repair symbol over it fits a packet with `payload`
+    /// bytes for frames; now and for long, so that what fits once fits later.
+    pub fn symbol_room(&self, payload: usize) -> usize {
+        self.room_around(self.source.next_id().max(1 << 20), u64::from(KEYS), payload)
+    }
+
+    /// The same, for a repair symbol whose window begins at `first` or before.
+    fn room_around(&self, first: u64, key: u64, payload: usize) -> usize {
+        let longest = u64::from(self.source.encoder.limits().window_symbols());
+        let around = Repair::header_len(first, longest, key, payload) + FRAMING;
+        self.max_symbol.min(payload.saturating_sub(around))
+    }
+
+    /// Bytes for frames that a protected packet may have then, header of the symbol and frames
+    /// before it included.
+    pub fn packet_room(&self, payload: usize) -> usize {
+        let header = SourceSymbol::encoded_len(usize::from(self.next_header().bytes));
+        let key = self.repairs.key_soon();
+        self.room_around(self.source.next_id(), key, payload) + header
+    }
+
+    /// A packet leaves whose frames behind [`Self::next_header`] are `symbol`. Returns the symbol's
+    /// ID; `None` if it cannot be held, which [`Self::packet_room`] excludes.
+    pub fn on_source(&mut self, path: PathId, number: PacketNumber, symbol: &[u8]) -> Option<u64> {
+        let id = self.source.push(path, number, symbol).ok();
+        debug_assert!(id.is_some(), "symbols are kept within packet_room");
+        self.stats.sources_sent += 1;
+        self.in_burst = true;
+        self.held_back = false;
+        self.burst_bytes += symbol.len() as u64;
+        id
+    }
+
+    /// An ack-eliciting packet left.
+    pub fn on_packet_sent(&mut self, path: PathId, number: PacketNumber) {
+        self.monitors.of(path).on_sent(number);
+    }
+
+    // ---- Repair symbols ----
+
+    /// Repair symbols that wait to leave.
+    pub fn queued(&self) -> u16 {
+        self.queue.len()
+    }
+
+    /// Whether a repair symbol waits to leave.
+    pub fn has_repairs(&self) -> bool {
+        self.queue.len() > 0
+    }
+
+    /// The repair symbol to leave next, in a packet with `payload` bytes for frames. What can do no
+    /// good any more is dropped.
+    pub fn next_repair(&mut self, payload: usize) -> Option<RepairPlan> {
+        while let Some(window) = self.queue.front() {
+            let plan = self
+                .source
+                .is_open(window)
+                .then(|| self.plan(window, payload))
+                .flatten();
+            if plan.is_some() {
+                return plan;
+            }
+            self.queue.skip();
+        }
+        None
+    }
+
+    /// A repair symbol over `window`, or as much of its end as encoder, decoder and packet allow.
+    fn plan(&self, window: CodingWindow, payload: usize) -> Option<RepairPlan> {
+        let encoder = &self.source.encoder;
+        let remembered = self.peer.remembered(encoder.next_id());
+        let mut first = window.first.max(encoder.window().first).max(remembered);
+        // Symbols from before the path's MTU shrank may be too long.
+        while first < window.end() {
+            let len = u16::try_from(window.end() - first).ok()?;
+            let window = CodingWindow { first, len };
+            let key = self.repairs.key(window)?;
+            let symbol_len = encoder.repair_len(window).ok()?;
+            let header = Repair::header_len(first, len.into(), key.into(), symbol_len);
+            let bytes = u64::from(len) * symbol_len as u64;
+            if header + symbol_len <= payload && bytes <= self.peer.bytes() {
+                return Some(RepairPlan {
+                    window,
+                    key,
+                    len: symbol_len,
+                });
+            }
+            first += 1;
+        }
+        None
+    }
+
+    /// Writes the repair symbol to `out`, which is as long as the plan says; false if it cannot be
+    /// made after all.
+    pub fn write_repair(&mut self, plan: &RepairPlan, out: &mut [u8]) -> bool {
+        let scheme = self.repairs.scheme();
+        let id = RepairId {
+            window: plan.window,
+            key: plan.key,
+        };
+        let written = self.source.encoder.repair(&scheme, id, out);
+        written.is_ok_and(|len| len == plan.len)
+    }
+
+    /// Repair symbols sent so far: the number that the token of the next one bears.
+    pub fn repairs_sent(&self) -> u64 {
+        self.stats.repairs_sent
+    }
+
+    /// The repair symbol left in a packet of `bytes` bytes.
+    pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize) {
+        self.queue.pop();
+        self.stats.repairs_sent += 1;
+        self.stats.repair_bytes_sent += bytes as u64;
+        self.repairs.on_sent(plan.window, plan.key);
+    }
+
+    /// A FEC_WINDOW frame; an older one than the newest is ignored.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a window without symbols.
+    pub fn on_window(
+        &mut self,
+        epoch: u64,
+        symbols: u64,
+        bytes: u64,
+    ) -> Result<(), TransportError> {
+        self.peer.on_window(epoch, symbols, bytes)
+    }
+}
