@@ -2,7 +2,7 @@
 //!
 //! Purpose: the stack in everyday use: serve and get files, measure, demonstrate.
 //! Owns: one folder per subcommand (`serve`, `get`, `perf`, `interop`, `demo`, [`lab`]), what they
-//! share (`options`, `identity`, `http09`, `checksum`, `output`, `signals`) and how they fail
+//! share (`options`, `paths`, `identity`, `http09`, `checksum`, `output`, `signals`) and how they fail
 //! (`failure`).
 //! Does not own: QUIC (`tautline`), HTTP/3 (`tautline-h3`).
 //! To add a subcommand: a folder with `Args` and `run`, and a variant of `Command`.
@@ -22,6 +22,7 @@ mod interop;
 pub mod lab;
 mod options;
 mod output;
+mod paths;
 mod perf;
 mod serve;
 mod signals;

@@ -10,12 +10,13 @@ use std::{
 use clap::{Args, builder::PossibleValuesParser};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tautline::{
-    ConnectHostError, Connection, Endpoint, HandshakeError, TransportConfig,
+    ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd, MultipathConfig,
+    ServerConfig, TransportConfig,
     tls::{ClientTls, Fingerprint},
     transport::{
         congestion,
         fec::redundancy::{SharedRedundancyFactory, registry},
-        observe,
+        multipath, observe,
     },
 };
 
@@ -36,6 +37,11 @@ pub(crate) struct TransportOptions {
     /// (docs/erasure-correction.md has all options)
     #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
     pub(crate) fec: Option<SharedRedundancyFactory>,
+    /// Which of several paths carries what this end sends, where both ends have several (--paths of
+    /// the client)
+    #[arg(long, value_name = "NAME", default_value = "auto",
+          value_parser = PossibleValuesParser::new(multipath::sched::registry::names()))]
+    pub(crate) scheduler: String,
     /// Write a qlog trace of each connection into this directory (made if missing)
     #[arg(long, value_name = "DIR")]
     pub(crate) qlog_dir: Option<PathBuf>,
@@ -57,6 +63,16 @@ impl TransportOptions {
             config.observer = Some(qlog_into(dir)?);
         }
         Ok(())
+    }
+
+    /// What a connection does with several paths.
+    pub(crate) fn multipath(&self) -> MultipathConfig {
+        let mut config = MultipathConfig::default();
+        // clap let only known names pass.
+        if let Some(scheduler) = multipath::sched::registry::by_name(&self.scheduler) {
+            config.scheduler = scheduler;
+        }
+        config
     }
 }
 
@@ -108,15 +124,17 @@ impl TrustOptions {
         Ok(tls.key_log_from_env())
     }
 
-    /// Connects to whichever address of `host` answers first.
+    /// Connects to whichever address of `host` answers first, from any of `from`, or from anywhere if
+    /// that is empty. Also tells from which.
     pub(crate) async fn connect(
         &self,
         endpoint: &Endpoint,
+        from: &[LocalEnd],
         host: &str,
         port: u16,
-    ) -> Outcome<Connection> {
-        let error = match endpoint.connect_host(host, port).await {
-            Ok(connection) => return Ok(connection),
+    ) -> Outcome<(Connection, usize)> {
+        let error = match endpoint.connect_host_from(from, host, port).await {
+            Ok(connected) => return Ok(connected),
             Err(error) => error,
         };
         let wrong_pin = !self.pin.is_empty()
@@ -153,6 +171,27 @@ pub(crate) fn client_endpoint() -> Outcome<Endpoint> {
     let any_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     Ok(Endpoint::client(any_v6).or_else(|_| Endpoint::client(any_v4))?)
+}
+
+/// A server at all of these addresses, the first of which is its own.
+pub(crate) fn listen(config: ServerConfig, at: &[SocketAddr]) -> Outcome<Endpoint> {
+    let Some((first, others)) = at.split_first() else {
+        return Err(Failure::new("no address to listen at"));
+    };
+    let builder = Endpoint::builder().server(config);
+    let builder = others
+        .iter()
+        .fold(builder, |builder, addr| builder.also_bind(*addr));
+    Ok(builder.bind(*first)?)
+}
+
+/// Where a server listens, a line each; for programs, too.
+pub(crate) fn listening(endpoint: &Endpoint) -> String {
+    let mut text = format!("listening on {}\n", endpoint.local_addr());
+    for other in endpoint.other_addrs() {
+        text += &format!("  and on {other}\n");
+    }
+    text
 }
 
 /// A number of bytes: digits and one of the suffixes k, M, G (powers of 1000) or Ki, Mi, Gi.

@@ -31,12 +31,14 @@ use tautline_transport::{
     endpoint::{ConnectionHandle, TokenStore},
     error::ConnectionError,
     message::{MessageEvent, MessageId},
+    multipath::abandon,
     stream::{IdHash, StreamEvent},
     time::Instant,
-    units::{Dir, StreamId},
+    units::{Dir, FourTuple, StreamId},
 };
 
 use crate::{
+    paths::PathNews,
     shard::Shard,
     wait::{Place, WakerSet},
 };
@@ -72,6 +74,7 @@ pub(crate) struct ConnState {
     /// Where a client keeps the tokens of this server.
     pub(crate) tokens: Option<(String, Arc<dyn TokenStore>)>,
     pub(crate) waiting: Waiting,
+    pub(crate) paths: PathNews,
 }
 
 /// Tasks that wait for this connection.
@@ -85,6 +88,7 @@ pub(crate) struct Waiting {
     datagram_out: WakerSet,
     message_in: WakerSet,
     message_out: WakerSet,
+    path: WakerSet,
     /// Who waits for the fate of which message; gone when that is known.
     fates: BTreeMap<MessageId, WakerSet>,
     /// Readers that found nothing. Removed when woken or dropped.
@@ -139,6 +143,8 @@ pub(crate) enum Queue {
     DatagramOut,
     MessageIn,
     MessageOut,
+    /// Anything about paths.
+    Path,
     /// Of a message whose fate is open.
     Fate(MessageId),
     Stopped(StreamId),
@@ -162,6 +168,7 @@ impl Waiting {
             Queue::DatagramOut => &mut self.datagram_out,
             Queue::MessageIn => &mut self.message_in,
             Queue::MessageOut => &mut self.message_out,
+            Queue::Path => &mut self.path,
             Queue::Fate(id) => self.fates.get_mut(&id)?,
             Queue::Stopped(id) => &mut self.senders.get_mut(&id)?.stopped,
         })
@@ -227,6 +234,7 @@ impl Waiting {
             Queue::DatagramOut,
             Queue::MessageIn,
             Queue::MessageOut,
+            Queue::Path,
         ] {
             self.wake(queue, woken);
         }
@@ -254,6 +262,7 @@ impl ConnState {
             confirmed: false,
             tokens: None,
             waiting: Waiting::default(),
+            paths: PathNews::default(),
         }
     }
 
@@ -292,6 +301,10 @@ impl ConnState {
                 Event::DatagramReceived => self.waiting.wake(Queue::DatagramIn, woken),
                 Event::DatagramsUnblocked => self.waiting.wake(Queue::DatagramOut, woken),
                 Event::Message(event) => self.waiting.on_message_event(event, woken),
+                Event::Path(event) => {
+                    self.paths.on_event(event);
+                    self.waiting.wake(Queue::Path, woken);
+                }
                 Event::Lost(error) => self.lose(error, woken),
                 _ => {}
             }
@@ -345,9 +358,28 @@ impl ConnState {
         self.waiting.wake(Queue::Handshake, woken);
     }
 
+    /// There is no way over `four_tuple`: an attempt over it has failed.
+    pub(crate) fn unreachable(
+        &mut self,
+        now: Instant,
+        four_tuple: &FourTuple,
+        reason: io::ErrorKind,
+        woken: &mut Vec<Waker>,
+    ) {
+        if !self.connected {
+            self.attempt_failed(reason, woken);
+        } else if let Some(id) = self.paths.unreachable(four_tuple, reason) {
+            // Fails only if it is gone.
+            let code = abandon::PATH_UNSTABLE_OR_POOR;
+            let _ = self.quic.abandon_path(now, id, code);
+            self.waiting.wake(Queue::Path, woken);
+        }
+    }
+
     /// The connection is over; everybody hears of it. The first reason stays.
     pub(crate) fn lose(&mut self, error: ConnectionError, woken: &mut Vec<Waker>) {
         self.error.get_or_insert(error);
+        self.paths.release();
         self.waiting.wake_everyone(woken);
     }
 }

@@ -3,12 +3,16 @@
 //! Owns: one enum per operation. Being blocked is never an error here: methods wait.
 //! Does not own: [`ConnectionError`] (why a connection ended), which is the transport's.
 
-use std::{fmt, io, net::SocketAddr};
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+};
 
 use tautline_transport::message::MessageId;
 pub use tautline_transport::{
     error::{Code, ConnectionError, TransportError},
     message::ReceiveMessageError,
+    multipath::AbandonPathError,
 };
 
 /// [`Endpoint::connect`](crate::Endpoint::connect) could not even start.
@@ -36,9 +40,143 @@ pub enum ConnectError {
         /// Where the socket is bound.
         local: SocketAddr,
     },
+    /// There is no way to begin where it should.
+    #[error(transparent)]
+    Local(#[from] LocalEndError),
     /// The transport or TLS refused to start.
     #[error("cannot start the handshake: {0}")]
     Start(String),
+}
+
+/// A path cannot begin at a [`LocalEnd`](crate::LocalEnd).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalEndError {
+    /// No interface has this name.
+    #[error("there is no network interface {name:?}: `ip link` lists them")]
+    NoInterface {
+        /// The name asked for.
+        name: String,
+    },
+    /// The system does not tell which interfaces there are.
+    #[error("cannot list the network interfaces ({reason}): name local addresses instead")]
+    NoInterfaceList {
+        /// The operating system's reason.
+        reason: io::ErrorKind,
+    },
+    /// The interface is switched off or has no carrier.
+    #[error("{name} is down: ip link set {name} up, or connect it")]
+    InterfaceDown {
+        /// The interface.
+        name: String,
+    },
+    /// The interface has no address of the peer's family.
+    #[error(
+        "{name} has no address from which {remote} can be reached: give it an {} one (ip addr add)",
+        if remote.is_ipv4() { "IPv4" } else { "IPv6" }
+    )]
+    NoAddress {
+        /// The interface.
+        name: String,
+        /// Where the path should go.
+        remote: SocketAddr,
+    },
+    /// No route leads through the interface to the peer.
+    #[error(
+        "no route leads through {name} to {remote}: add one, for instance ip route add default via \
+         GATEWAY dev {name} metric 1000"
+    )]
+    NoRouteThrough {
+        /// The interface.
+        name: String,
+        /// Where the path should go.
+        remote: SocketAddr,
+    },
+    /// IPv4 here and IPv6 there, or the other way round.
+    #[error("{remote} cannot be reached from {local}: name an address of the same family")]
+    OtherFamily {
+        /// The address named.
+        local: IpAddr,
+        /// Where the path should go.
+        remote: SocketAddr,
+    },
+    /// The system refused the address.
+    #[error("cannot bind {local}: {}", bind_advice(*reason, *local))]
+    Bind {
+        /// The address.
+        local: SocketAddr,
+        /// The operating system's reason.
+        reason: io::ErrorKind,
+    },
+    /// The endpoint has too many sockets for paths.
+    #[error("{max} addresses are in use for paths already: close some paths first")]
+    TooMany {
+        /// The limit.
+        max: usize,
+    },
+}
+
+fn bind_advice(reason: io::ErrorKind, local: SocketAddr) -> String {
+    match reason {
+        io::ErrorKind::AddrNotAvailable => format!(
+            "this host has no address {}: `ip addr` lists those it has",
+            local.ip()
+        ),
+        io::ErrorKind::AddrInUse => {
+            format!("port {} is in use: leave the port out", local.port())
+        }
+        reason => reason.to_string(),
+    }
+}
+
+/// [`Connection::open_path`](crate::Connection::open_path) failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenPathError {
+    /// It cannot be opened on this connection now.
+    #[error(transparent)]
+    Refused(#[from] tautline_transport::multipath::OpenPathError),
+    /// It cannot begin where it should.
+    #[error(transparent)]
+    Local(#[from] LocalEndError),
+    /// The system knows no way.
+    #[error(
+        "no way from {local} to {remote} ({reason}): add a route, for instance ip rule add from \
+         {} table 100; ip route add default via GATEWAY dev INTERFACE table 100",
+        local.ip()
+    )]
+    NoRoute {
+        /// Where the path begins.
+        local: SocketAddr,
+        /// Where it should go.
+        remote: SocketAddr,
+        /// The operating system's reason.
+        reason: io::ErrorKind,
+    },
+    /// Nothing came back.
+    #[error("no answer over the path from {local} to {remote}{advice}")]
+    NoAnswer {
+        /// Where the path begins.
+        local: SocketAddr,
+        /// Where it should go.
+        remote: SocketAddr,
+        /// What to look at, if anything on this host is conspicuous.
+        advice: String,
+    },
+    /// One end closed the path before it was usable.
+    #[error(
+        "the path was closed by {} before it could be used (code {code:#x})",
+        if *by_peer { "the peer" } else { "this end" }
+    )]
+    Abandoned {
+        /// A code of RFC 10069.
+        code: u64,
+        /// Whether the peer closed it.
+        by_peer: bool,
+    },
+    /// The connection ended.
+    #[error("connection lost: {0}")]
+    ConnectionLost(#[from] ConnectionError),
 }
 
 /// A connection attempt failed before the handshake was done.
@@ -53,6 +191,9 @@ pub enum HandshakeError {
         /// What the operating system reported.
         reason: io::ErrorKind,
     },
+    /// The attempt could not begin where it should.
+    #[error(transparent)]
+    Local(LocalEndError),
     /// Nobody answered in time.
     #[error(
         "no answer from {remote}: check that a QUIC server listens on this UDP port and that no firewall drops UDP"
@@ -179,7 +320,9 @@ impl fmt::Display for AllFailed<'_> {
         let silent = attempts.iter().all(|(_, error)| {
             matches!(
                 error,
-                HandshakeError::Unreachable { .. } | HandshakeError::TimedOut { .. }
+                HandshakeError::Unreachable { .. }
+                    | HandshakeError::TimedOut { .. }
+                    | HandshakeError::Local(_)
             )
         });
         let what = if silent {

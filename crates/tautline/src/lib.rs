@@ -65,7 +65,9 @@ mod conn;
 mod connection;
 mod endpoint;
 pub mod error;
+pub mod interfaces;
 mod message;
+mod paths;
 mod shard;
 mod socket;
 mod stream;
@@ -77,6 +79,8 @@ pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
     message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
+    multipath::{MultipathConfig, PathStatus},
+    path::PathEvent,
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},
     wire::Version,
@@ -91,11 +95,13 @@ pub use endpoint::{
     ZeroRttAccepted,
 };
 pub use error::{
-    BindError, ClosedStream, ConnectError, ConnectHostError, ConnectionError, ExportError,
-    HandshakeError, KeyUpdateError, NextMessageError, ReadError, ReadExactError, ReadToEndError,
-    ResetError, SendDatagramError, SendMessageError, StoppedError, UnknownMessage, WriteError,
+    AbandonPathError, BindError, ClosedStream, ConnectError, ConnectHostError, ConnectionError,
+    ExportError, HandshakeError, KeyUpdateError, LocalEndError, NextMessageError, OpenPathError,
+    ReadError, ReadExactError, ReadToEndError, ResetError, SendDatagramError, SendMessageError,
+    StoppedError, UnknownMessage, WriteError,
 };
 pub use message::{MessageOptions, MessageReport};
+pub use paths::{Followed, LocalEnd, OpenedPath, PathEvents};
 pub use socket::SocketBuffers;
 pub use stream::{ReadChunk, RecvStream, SendStream};
 

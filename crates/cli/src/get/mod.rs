@@ -33,6 +33,7 @@ use crate::{
     failure::{Failure, Outcome},
     options::{TransportOptions, TrustOptions, client_endpoint},
     output::print,
+    paths::{Ledger, PathOptions},
     signals::{asked_to_stop, outlive_file_size_limit},
 };
 use origin::Again;
@@ -66,6 +67,8 @@ pub(crate) struct Args {
     trust: TrustOptions,
     #[command(flatten)]
     transport: TransportOptions,
+    #[command(flatten)]
+    paths: PathOptions,
     /// Fail unless the file has this SHA-256 checksum (one URL only)
     #[arg(long, value_name = "HEX")]
     sha256: Option<Digest>,
@@ -93,6 +96,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     };
     let mut transport = TransportConfig::default();
     args.transport.apply(&mut transport)?;
+    args.paths.apply(&args.transport, &mut transport);
     let mut config = args.trust.tls()?.alpn([protocol.alpn()]).build()?;
     config.transport = Arc::new(transport);
     let endpoint = client_endpoint()?;
@@ -105,6 +109,8 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let shared = Arc::new(Shared {
         endpoint: endpoint.clone(),
         trust: args.trust,
+        paths: args.paths,
+        ledgers: Mutex::default(),
         protocol,
         progress: Progress::new(args.quiet),
         turns: Semaphore::new(args.parallel.into()),
@@ -134,6 +140,11 @@ pub(crate) async fn run(args: Args) -> Outcome {
                 // Every transfer breaks, and keeps what it has.
                 endpoint.close(h3::error::Code::H3_REQUEST_CANCELLED.value(), b"interrupted");
             }
+        }
+    }
+    for ledger in shared.ledgers.lock().await.drain(..) {
+        for path in ledger.figures() {
+            eprintln!("{path}");
         }
     }
     // Whoever does not answer any more times out.
@@ -197,6 +208,9 @@ fn plan(args: &Args) -> Outcome<Vec<Job>> {
 struct Shared {
     endpoint: Endpoint,
     trust: TrustOptions,
+    paths: PathOptions,
+    /// Of all connections there were, if several paths are wanted.
+    ledgers: Mutex<Vec<Ledger>>,
     protocol: Protocol,
     progress: Progress,
     /// For the files that may be under way at once.
@@ -205,7 +219,11 @@ struct Shared {
 
 impl Shared {
     async fn connect(&self, (host, port): &OriginKey) -> Outcome<Origin> {
-        let quic = self.trust.connect(&self.endpoint, host, *port).await?;
+        let connected = self.paths.connect(&self.trust, &self.endpoint, host, *port);
+        let (quic, ledger) = connected.await?;
+        if self.paths.wanted() {
+            self.ledgers.lock().await.push(ledger);
+        }
         Origin::new(quic, self.protocol).await
     }
 }

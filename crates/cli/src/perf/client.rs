@@ -34,13 +34,15 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     let (host, port) = host_and_port(&args.server)?;
     let mut transport = Profile::Bulk.config();
     args.transport.apply(&mut transport)?;
+    args.paths.apply(&args.transport, &mut transport);
     let mut config = args.trust.tls()?.alpn([ALPN]).build()?;
     config.transport = Arc::new(transport);
     let endpoint = client_endpoint()?;
     endpoint.set_default_client_config(config);
 
     let start = Instant::now();
-    let connection = args.trust.connect(&endpoint, host, port).await?;
+    let connected = args.paths.connect(&args.trust, &endpoint, host, port);
+    let (connection, ledger) = connected.await?;
     let mut report = Report {
         server: args.server.clone(),
         congestion_controller: args.transport.cc.clone(),
@@ -58,6 +60,9 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
     }
     if args.transport.fec.is_some() {
         report.erasure_correction = Some(ErasureCorrection::new(&connection.fec_stats()));
+    }
+    if args.paths.wanted() {
+        report.paths = ledger.figures();
     }
     report.smoothed_rtt_seconds = connection.rtt().as_secs_f64();
     connection.close(0, b"");

@@ -20,6 +20,7 @@ use crate::{
     failure::Outcome,
     identity::IdentityOptions,
     options::{TransportOptions, TrustOptions, parse_bytes},
+    paths::PathOptions,
 };
 
 /// Which end.
@@ -33,9 +34,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Address and UDP port
+    /// Address and UDP port (repeatable: the server is reached at each)
     #[arg(long, short, value_name = "ADDR:PORT", default_value = "[::]:4434")]
-    listen: SocketAddr,
+    listen: Vec<SocketAddr>,
     #[command(flatten)]
     identity: IdentityOptions,
     #[command(flatten)]
@@ -51,6 +52,8 @@ pub(crate) struct ClientArgs {
     trust: TrustOptions,
     #[command(flatten)]
     transport: TransportOptions,
+    #[command(flatten)]
+    paths: PathOptions,
     /// Bytes to download (suffixes k, M, G, Ki, Mi, Gi); 0 leaves it out
     #[arg(long, value_name = "BYTES", default_value = "100M", value_parser = parse_bytes)]
     download: u64,

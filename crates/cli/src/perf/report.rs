@@ -6,6 +6,8 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use tautline::transport::fec::FecStats;
 
+use crate::paths::PathFigures;
+
 /// What was measured on one connection. Goodput counts stream bytes.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
@@ -19,6 +21,9 @@ pub(super) struct Report {
     pub(super) requests: Option<Requests>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) erasure_correction: Option<ErasureCorrection>,
+    /// Where several were wanted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) paths: Vec<PathFigures>,
 }
 
 /// What erasure correction did on this end, in packets.
@@ -163,6 +168,9 @@ impl fmt::Display for Report {
                 fec.recovered,
                 fec.wasted,
             )?;
+        }
+        for path in &self.paths {
+            writeln!(f, "{path}")?;
         }
         Ok(())
     }

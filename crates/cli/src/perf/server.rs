@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tautline::{Connection, Endpoint, Profile, RecvStream, SendStream};
+use tautline::{Connection, Profile, RecvStream, SendStream};
 use tokio::time::timeout;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, Outcome},
+    options::{listen, listening},
     output::print,
     signals::asked_to_stop,
 };
@@ -25,10 +26,11 @@ pub(super) async fn run(args: ServerArgs) -> Outcome {
     let mut transport = Profile::Bulk.config();
     transport.max_concurrent_bidi_streams = 1_000;
     args.transport.apply(&mut transport)?;
+    transport.multipath = Some(args.transport.multipath());
     let mut config = identity.server_tls().alpn([ALPN]).build()?;
     config.transport = Arc::new(transport);
-    let endpoint = Endpoint::server(config, args.listen)?;
-    print(&format!("listening on {}\n", endpoint.local_addr()))?;
+    let endpoint = listen(config, &args.listen)?;
+    print(&listening(&endpoint))?;
     if let Some(fingerprint) = identity.fingerprint() {
         print(&format!("certificate SHA-256 {fingerprint}\n"))?;
     }

@@ -36,7 +36,7 @@ use crate::{
     failure::Outcome,
     http09 as hq,
     identity::{Identity, IdentityOptions},
-    options::TransportOptions,
+    options::{TransportOptions, listen, listening},
     output::print,
     signals::asked_to_stop,
 };
@@ -63,9 +63,9 @@ pub(crate) struct Args {
     /// The directory to serve
     dir: PathBuf,
     /// Address and UDP port for QUIC, and TCP port for HTTPS [default: [::]:4433, or
-    /// 0.0.0.0:4433 without IPv6]
+    /// 0.0.0.0:4433 without IPv6]. Repeatable: QUIC is served at each, HTTPS at the first
     #[arg(long, short, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Vec<SocketAddr>,
     #[command(flatten)]
     identity: IdentityOptions,
     #[command(flatten)]
@@ -123,6 +123,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
     let identity = args.identity.load()?;
     let mut transport = TransportConfig::default();
     args.transport.apply(&mut transport)?;
+    transport.multipath = Some(args.transport.multipath());
     transport.handshake_timeout =
         Duration::from_secs(args.patience).min(transport.handshake_timeout);
     let mut config = identity
@@ -134,14 +135,14 @@ pub(crate) async fn run(args: Args) -> Outcome {
     // Beyond these, clients prove their address first: a flood of forged ones costs no more.
     config.max_incoming = (args.max_connections / 4).clamp(1, config.max_incoming);
 
-    let endpoint = bind(args.listen, &config)?;
+    let endpoint = bind(&args.listen, &config)?;
     let local = endpoint.local_addr();
     let tcp = if args.no_tcp {
         None
     } else {
         Some(https::Listener::bind(local, &identity).await?)
     };
-    announce(&site, local, &identity, tcp.is_some())?;
+    announce(&site, &endpoint, &identity, tcp.is_some())?;
     if let Some(warning) = endpoint.socket_buffers().warning() {
         eprintln!("tautline: warning: {warning}");
     }
@@ -185,9 +186,9 @@ pub(crate) async fn run(args: Args) -> Outcome {
     Ok(())
 }
 
-fn bind(listen: Option<SocketAddr>, config: &tautline::ServerConfig) -> Outcome<Endpoint> {
-    if let Some(addr) = listen {
-        return Ok(Endpoint::server(config.clone(), addr)?);
+fn bind(at: &[SocketAddr], config: &tautline::ServerConfig) -> Outcome<Endpoint> {
+    if !at.is_empty() {
+        return listen(config.clone(), at);
     }
     let any_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
     let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
@@ -196,7 +197,8 @@ fn bind(listen: Option<SocketAddr>, config: &tautline::ServerConfig) -> Outcome<
 }
 
 /// Tells on standard output where and who we are. The first line is for programs, too.
-fn announce(site: &Site, local: SocketAddr, identity: &Identity, tcp: bool) -> Outcome {
+fn announce(site: &Site, endpoint: &Endpoint, identity: &Identity, tcp: bool) -> Outcome {
+    let local = endpoint.local_addr();
     let host = match local {
         _ if local.ip().is_unspecified() || local.ip().is_loopback() => "localhost".to_owned(),
         SocketAddr::V4(v4) => v4.ip().to_string(),
@@ -205,7 +207,8 @@ fn announce(site: &Site, local: SocketAddr, identity: &Identity, tcp: bool) -> O
     let (root, port) = (site.root().display(), local.port());
     let also = if tcp { " and HTTPS over TCP" } else { "" };
     let mut text = format!(
-        "listening on {local}\nserving {root}\n  https://{host}:{port}/  (HTTP/3 over UDP{also})\n"
+        "{}serving {root}\n  https://{host}:{port}/  (HTTP/3 over UDP{also})\n",
+        listening(endpoint)
     );
     if let Some(fingerprint) = identity.fingerprint() {
         text += &format!("certificate SHA-256 {fingerprint}\n");

@@ -233,10 +233,12 @@ impl EndpointBuilder {
         let steering = self.share_keys(sockets.len()).map_err(BindError::Setup)?;
         let clock = Clock::start();
         let endpoints = self.transports(sockets.len()).map_err(BindError::Setup)?;
+        let buffer_bytes = self.socket_buffer_bytes;
         let hub = Arc::new_cyclic(|hub: &Weak<Hub>| {
             let shards = (0..).zip(endpoints);
             let shards = shards.map(|(index, endpoint)| {
-                Arc::new(Shard::new(index, clock, Weak::clone(hub), endpoint))
+                let hub = Weak::clone(hub);
+                Arc::new(Shard::new(index, clock, hub, endpoint, buffer_bytes))
             });
             Hub::new(shards.collect())
         });

@@ -10,8 +10,8 @@ use std::{
 
 use super::{Connecting, Endpoint};
 use crate::{
-    Connection,
-    error::{ConnectHostError, HandshakeError},
+    Connection, LocalEnd,
+    error::{ConnectError, ConnectHostError, HandshakeError},
     socket::reaches,
 };
 
@@ -20,23 +20,44 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// A name with more addresses than this has the rest ignored.
 const MAX_ATTEMPTS: usize = 16;
 
+/// An attempt to be: from which of the places named, and where to.
+type Way = (Option<usize>, SocketAddr);
+
+/// Connects from any of `from`, or from the endpoint's own address if there are none. Tells from
+/// which.
 pub(super) async fn connect(
     endpoint: &Endpoint,
+    from: &[LocalEnd],
     host: &str,
     port: u16,
-) -> Result<Connection, ConnectHostError> {
+) -> Result<(Connection, usize), ConnectHostError> {
     let resolved = resolve(host, port).await;
     let resolved = resolved.map_err(|error| ConnectHostError::Resolve {
         host: host.into(),
         error,
     })?;
     let local = endpoint.local_addr();
-    let mut addresses = interleave(resolved.into_iter().filter(|addr| reaches(local, *addr)));
-    addresses.truncate(MAX_ATTEMPTS);
-    if addresses.is_empty() {
+    let usable = |addr: &SocketAddr| !from.is_empty() || reaches(local, *addr);
+    let addresses = interleave(resolved.into_iter().filter(usable));
+    let mut ways = ways(from.len(), &addresses);
+    ways.truncate(MAX_ATTEMPTS);
+    if ways.is_empty() {
         return Err(ConnectHostError::NoAddress { host: host.into() });
     }
-    race(endpoint, host, addresses).await
+    race(endpoint, from, host, ways).await
+}
+
+/// The best address from everywhere, then the next: a dead interface is more likely than a dead
+/// server.
+fn ways(places: usize, addresses: &[SocketAddr]) -> Vec<Way> {
+    if places == 0 {
+        return addresses.iter().map(|addr| (None, *addr)).collect();
+    }
+    let from_everywhere = |addr: &SocketAddr| {
+        let addr = *addr;
+        (0..places).map(move |place| (Some(place), addr))
+    };
+    addresses.iter().flat_map(from_everywhere).collect()
 }
 
 async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
@@ -67,24 +88,38 @@ fn interleave(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
 
 async fn race(
     endpoint: &Endpoint,
+    from: &[LocalEnd],
     host: &str,
-    addresses: Vec<SocketAddr>,
-) -> Result<Connection, ConnectHostError> {
+    ways: Vec<Way>,
+) -> Result<(Connection, usize), ConnectHostError> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
-    let mut waiting = addresses.into_iter();
+    let places: Vec<Option<usize>> = ways.iter().map(|(place, _)| *place).collect();
+    let mut waiting = ways.into_iter().enumerate();
     let mut running: Vec<(usize, Connecting)> = Vec::new();
     let mut failed: Vec<(usize, SocketAddr, HandshakeError)> = Vec::new();
-    let mut started = 0;
     loop {
-        if let Some(addr) = waiting.next() {
-            running.push((started, endpoint.connect(addr, name)?));
-            started += 1;
+        if let Some((index, (place, addr))) = waiting.next() {
+            let connecting = match place.and_then(|place| from.get(place)) {
+                Some(place) => endpoint.connect_once_from(place, addr, name, index == 0),
+                None => endpoint.connect(addr, name),
+            };
+            match connecting {
+                Ok(connecting) => running.push((index, connecting)),
+                Err(ConnectError::Local(error)) => {
+                    failed.push((index, addr, HandshakeError::Local(error)));
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            }
         } else if running.is_empty() {
             break;
         }
         let last = waiting.len() == 0;
         match next_outcome(&mut running, last).await {
-            Some((_, _, Ok(connection))) => return Ok(connection),
+            Some((index, _, Ok(connection))) => {
+                let place = places.get(index).copied().flatten();
+                return Ok((connection, place.unwrap_or(0)));
+            }
             Some((index, addr, Err(error))) => failed.push((index, addr, error)),
             // Time for the next address.
             None => {}
@@ -144,6 +179,15 @@ mod tests {
         let order = ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "3.3.3.3:1"];
         assert_eq!(interleave(given.map(addr).into_iter()), order.map(addr));
         assert!(interleave(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn every_place_is_tried_before_the_next_address() {
+        let addresses = ["1.1.1.1:1", "2.2.2.2:1"].map(|text| text.parse().unwrap());
+        let [a, b] = addresses;
+        assert_eq!(ways(0, &addresses), [(None, a), (None, b)]);
+        let both = [(Some(0), a), (Some(1), a), (Some(0), b), (Some(1), b)];
+        assert_eq!(ways(2, &addresses), both);
     }
 
     #[tokio::test]

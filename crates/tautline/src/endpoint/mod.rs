@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tautline_transport::{
     config::{ClientConfig, ServerConfig},
     endpoint as transport,
-    units::FourTuple,
+    units::{FourTuple, PathId},
 };
 
 pub use self::{
@@ -33,7 +33,7 @@ pub use self::{
 pub(crate) use hub::Hub;
 
 use crate::{
-    Connection,
+    Connection, LocalEnd,
     error::{BindError, ConnectError, ConnectHostError},
     shard::Counters,
     socket::{self, BoundSocket, SocketBuffers},
@@ -158,12 +158,62 @@ impl Endpoint {
         addr: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let local = *self.shared.local.lock();
+        self.connect_over(config, None, addr, server_name)
+    }
+
+    /// [`Self::connect`] from a certain local address or interface, over a socket of its own.
+    ///
+    /// # Errors
+    /// When the attempt cannot even start; see [`ConnectError`].
+    pub fn connect_from(
+        &self,
+        local: &LocalEnd,
+        addr: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        self.connect_once_from(local, addr, server_name, true)
+    }
+
+    /// `first`: of attempts that stand for one connection; the others spend no token.
+    fn connect_once_from(
+        &self,
+        local: &LocalEnd,
+        addr: SocketAddr,
+        server_name: &str,
+        first: bool,
+    ) -> Result<Connecting, ConnectError> {
+        let config = self.shared.client.lock().clone();
+        let mut config = config.ok_or(ConnectError::NoClientConfig)?;
+        if !first {
+            config.token_store = None;
+        }
+        self.connect_over(config, Some(local), addr, server_name)
+    }
+
+    fn connect_over(
+        &self,
+        config: ClientConfig,
+        from: Option<&LocalEnd>,
+        addr: SocketAddr,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
         let remote = socket::canonical(addr);
+        let shard = self.hub.next_shard().ok_or(ConnectError::EndpointClosed)?;
+        let own_socket = match from {
+            Some(from) => {
+                let wanted = from.resolve(remote)?;
+                let options = shard.path_socket_options();
+                Some(shard.path_sockets.open(&wanted, options)?)
+            }
+            None => None,
+        };
+        let local = match &own_socket {
+            Some(socket) => socket.local(),
+            None => *self.shared.local.lock(),
+        };
         if !socket::reaches(local, remote) {
             return Err(ConnectError::UnreachableFamily { remote, local });
         }
-        let shard = self.hub.next_shard().ok_or(ConnectError::EndpointClosed)?;
         let mut state = shard.state.lock();
         // Under the lock, so that `close` either sees this connection or is seen here.
         if state.dead || self.hub.is_closed() {
@@ -179,7 +229,11 @@ impl Endpoint {
                 .endpoint
                 .connect(shard.now(), config, four_tuple, server_name)?;
         let conn = shard.adopt(&mut state, handle, quic);
-        conn.state.lock().tokens = tokens;
+        {
+            let mut state = conn.state.lock();
+            state.tokens = tokens;
+            state.paths.hold(PathId::ZERO, own_socket);
+        }
         Ok(Connecting::new(conn, remote))
     }
 
@@ -199,7 +253,26 @@ impl Endpoint {
         host: &str,
         port: u16,
     ) -> Result<Connection, ConnectHostError> {
-        happy_eyeballs::connect(self, host, port).await
+        let connected = happy_eyeballs::connect(self, &[], host, port).await;
+        connected.map(|(connection, _)| connection)
+    }
+
+    /// [`Self::connect_host`] from any of several local addresses or interfaces: each is tried with the
+    /// first address of `host`, then each with the next. Also tells the index in `from` of the
+    /// one that answered first; open further paths from the others
+    /// ([`Connection::open_path`]). With none, the endpoint's own socket is used.
+    ///
+    /// Only the first attempt spends an address validation token.
+    ///
+    /// # Errors
+    /// As [`Self::connect_host`].
+    pub async fn connect_host_from(
+        &self,
+        from: &[LocalEnd],
+        host: &str,
+        port: u16,
+    ) -> Result<(Connection, usize), ConnectHostError> {
+        happy_eyeballs::connect(self, from, host, port).await
     }
 
     /// The next client that wants to connect; `None` once the endpoint accepts no more.

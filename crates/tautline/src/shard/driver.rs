@@ -22,11 +22,11 @@ use tautline_transport::{
     trim,
 };
 
-use super::{Shard, ShardState, count, handover, timers::TimerQueue};
+use super::{Shard, ShardState, count, handover, path_sockets::PathSocket, timers::TimerQueue};
 use crate::{
     conn::{ConnShared, ConnState},
     endpoint::{Hub, Incoming},
-    socket::{BoundSocket, ReceiveBuffers, Received, Sent, Socket},
+    socket::{BoundSocket, ReceiveBuffers, Received, Sent, Socket, canonical},
     timer::Timer,
 };
 
@@ -98,8 +98,10 @@ pub(crate) struct Steering {
 #[derive(Debug)]
 struct Io {
     socket: Socket,
-    /// Further addresses of this endpoint, such as a server's preferred one.
-    others: Box<[Socket]>,
+    /// Further addresses: those of the endpoint, such as a server's preferred one, and of paths.
+    others: Vec<Further>,
+    /// After a failure of one of them, when to receive from them again.
+    others_paused_until: Option<Instant>,
     /// The socket before a rebind, and until when it is listened to.
     old: Option<(Socket, Instant)>,
     buffers: ReceiveBuffers,
@@ -110,6 +112,16 @@ struct Io {
     answer: Vec<u8>,
     /// After a failure, when to receive again.
     paused_until: Option<Instant>,
+}
+
+/// A socket beside the main one.
+#[derive(Debug)]
+struct Further {
+    socket: Socket,
+    /// Opened for paths, and closed when none needs it.
+    for_paths: Option<Arc<PathSocket>>,
+    /// Nobody uses it; it is closed then.
+    closes: Option<Instant>,
 }
 
 /// What came of a step of the driver.
@@ -129,13 +141,20 @@ impl Driver {
         sockets: ShardSockets,
         steering: Option<Steering>,
     ) -> std::io::Result<Self> {
-        let others = sockets.others.into_iter().map(BoundSocket::into_socket);
+        let others = sockets.others.into_iter().map(|bound| {
+            Ok(Further {
+                socket: bound.into_socket()?,
+                for_paths: None,
+                closes: None,
+            })
+        });
         Ok(Self {
             shard,
             hub,
             io: Io {
                 socket: sockets.main.into_socket()?,
                 others: others.collect::<std::io::Result<_>>()?,
+                others_paused_until: None,
                 old: None,
                 buffers: ReceiveBuffers::new(),
                 out: vec![0; BATCH_BYTES].into_boxed_slice(),
@@ -159,6 +178,8 @@ impl Driver {
     /// One round over everything that may have work.
     fn round(&mut self, cx: &mut Context<'_>) -> Step {
         self.take_new_socket();
+        self.io.take_path_sockets(&self.shard);
+        self.io.close_unused(&self.shard);
         self.take_inbox();
         let receiving = self.receive(cx);
         self.announce_incoming();
@@ -203,19 +224,24 @@ impl Driver {
 
     fn receive_from_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Step {
         let mut step = Step::Idle;
+        if self.io.others_paused_until.is_some_and(|until| now < until) {
+            return step;
+        }
+        self.io.others_paused_until = None;
         for index in 0..self.io.others.len() {
             for batch in 1..=RECEIVE_BATCHES_PER_ROUND {
                 let Io {
                     others, buffers, ..
                 } = &mut self.io;
-                let Some(socket) = others.get(index) else {
+                let Some(further) = others.get(index) else {
                     break;
                 };
-                match socket.poll_receive(cx, buffers.slot()) {
+                match further.socket.poll_receive(cx, buffers.slot()) {
                     Poll::Pending => break,
                     Poll::Ready(Ok(received)) => self.deliver(received),
                     Poll::Ready(Err(_)) => {
-                        self.io.paused_until = Some(now + RECEIVE_RETRY);
+                        // The others must not wait for it.
+                        self.io.others_paused_until = Some(now + RECEIVE_RETRY);
                         break;
                     }
                 }
@@ -412,13 +438,15 @@ impl Driver {
         conn.queued.store(false, Ordering::Release);
         let mut sent = 0;
         let mut state = conn.state.lock();
+        // Before the connection sends from there.
+        self.io.take_path_sockets(&self.shard);
         let now = self.shard.now();
         if state.quic.poll_timeout().is_some_and(|at| at <= now) {
             state.quic.handle_timeout(now);
         }
         while sent < SEND_BATCHES_PER_CONNECTION {
             let now = self.shard.now();
-            let segments = self.io.socket.max_segments();
+            let segments = self.io.max_segments();
             let Some(transmit) = state.quic.poll_transmit(now, &mut self.io.out, segments) else {
                 break;
             };
@@ -426,13 +454,15 @@ impl Driver {
             // The application may use the connection during the system call.
             let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit));
             match outcome {
-                Poll::Ready(Sent::Unreachable(reason)) if !state.connected => {
-                    state.attempt_failed(reason, &mut self.woken);
+                Poll::Ready(Sent::Unreachable(reason)) => {
+                    let now = self.shard.now();
+                    state.unreachable(now, &transmit.four_tuple, reason, &mut self.woken);
                 }
                 // RFC 9000 s9: only clients move.
                 Poll::Ready(Sent::Moved) if state.quic.side().is_client() => {
-                    let anywhere = self.io.socket.local_addr();
-                    state.quic.rebind(self.shard.now(), anywhere);
+                    let anywhere = self.io.socket_for(&transmit).local_addr();
+                    let former = transmit.four_tuple.local;
+                    state.quic.rebind_from(self.shard.now(), former, anywhere);
                 }
                 Poll::Ready(_) => {}
                 Poll::Pending => break,
@@ -561,10 +591,11 @@ impl Driver {
         };
         let now = self.shard.now();
         let old = std::mem::replace(&mut self.io.socket, socket);
+        let former = canonical(old.local_addr());
         self.io.old = Some((old, now + OLD_SOCKET_LIFETIME));
         self.io.unsent = None;
         for conn in conns {
-            conn.state.lock().quic.rebind(now, local);
+            conn.state.lock().quic.rebind_from(now, former, local);
             enqueue(&mut self.ready, &conn);
         }
     }
@@ -576,7 +607,9 @@ impl Driver {
             None => self.timers.next(),
         };
         let old = self.io.old.as_ref().map(|(_, until)| *until);
-        earliest(earliest(due, self.io.paused_until), old)
+        let closing = self.io.others.iter().filter_map(|further| further.closes);
+        let paused = earliest(self.io.paused_until, self.io.others_paused_until);
+        earliest(earliest(due, paused), earliest(old, closing.min()))
     }
 
     /// Whether nobody needs this shard any more.
@@ -655,8 +688,47 @@ impl Io {
     /// The socket that is bound where the datagram comes from.
     fn socket_for(&self, transmit: &Transmit) -> &Socket {
         let local = transmit.four_tuple.local;
-        let other = self.others.iter().find(|socket| socket.is_at(local));
-        other.unwrap_or(&self.socket)
+        let other = self.others.iter().find(|it| it.socket.is_at(local));
+        other.map_or(&self.socket, |further| &further.socket)
+    }
+
+    /// Datagrams that every socket takes at once.
+    fn max_segments(&self) -> usize {
+        let others = self.others.iter().map(|it| it.socket.max_segments());
+        others.fold(self.socket.max_segments(), usize::min)
+    }
+
+    /// Sockets that were opened for paths since the last call.
+    fn take_path_sockets(&mut self, shard: &Shard) {
+        for (bound, path_socket) in shard.path_sockets.take_unclaimed() {
+            // Without a runtime nothing is sent at all.
+            if let Ok(socket) = bound.into_socket() {
+                self.others.push(Further {
+                    socket,
+                    for_paths: Some(path_socket),
+                    closes: None,
+                });
+            }
+        }
+    }
+
+    /// Closes sockets that no path has needed for a while.
+    fn close_unused(&mut self, shard: &Shard) {
+        if self.others.iter().all(|it| it.for_paths.is_none()) {
+            return;
+        }
+        let now = shard.now();
+        self.others.retain_mut(|further| {
+            let Some(path_socket) = &further.for_paths else {
+                return true;
+            };
+            if path_socket.is_used() {
+                further.closes = None;
+                return true;
+            }
+            let closes = *further.closes.get_or_insert(now + OLD_SOCKET_LIFETIME);
+            now < closes || !shard.path_sockets.give_up(path_socket)
+        });
     }
 
     fn batch(&self, transmit: &Transmit) -> &[u8] {

@@ -4,12 +4,13 @@
 //! channel on its way from the socket to the application or back.
 //! Owns: [`Shard`] (what applications reach: the connection table, the dirty queue, the driver's
 //! waker), [`Driver`] (`driver.rs`: receive, run, send, sleep), timers (`timers.rs`), packets on
-//! the way between shards (`handover.rs`).
+//! the way between shards (`handover.rs`), sockets of further paths (`path_sockets.rs`).
 //! Does not own: what a connection does; how handles behave ([`crate::conn`]).
 //! Called by: `Endpoint` (connect, accept, close), connections (notify).
 
 mod driver;
 mod handover;
+mod path_sockets;
 mod timers;
 mod wake;
 
@@ -34,10 +35,12 @@ use crate::{
     clock::Clock,
     conn::{Conn, ConnShared},
     endpoint::Hub,
-    socket::BoundSocket,
+    socket::{BindOptions, BoundSocket},
 };
 pub(crate) use driver::{Driver, ShardSockets, Steering};
 use handover::Inbox;
+use path_sockets::PathSockets;
+pub(crate) use path_sockets::SocketUse;
 use wake::DriverWaker;
 
 /// What the applications and the driver of one shard share.
@@ -46,12 +49,15 @@ pub(crate) struct Shard {
     pub(crate) index: u16,
     pub(crate) clock: Clock,
     pub(crate) hub: Weak<Hub>,
+    /// Kernel buffers to ask for with every socket.
+    buffer_bytes: usize,
     pub(crate) state: Mutex<ShardState>,
     pub(crate) counters: Counters,
     /// Connections that applications touched since the driver last looked.
     dirty: Mutex<Vec<Arc<ConnShared>>>,
     inbox: Inbox,
     waker: DriverWaker,
+    pub(crate) path_sockets: PathSockets,
 }
 
 /// What a shard's lock protects.
@@ -145,11 +151,13 @@ impl Shard {
         clock: Clock,
         hub: Weak<Hub>,
         endpoint: transport::Endpoint,
+        buffer_bytes: usize,
     ) -> Self {
         Self {
             index,
             clock,
             hub,
+            buffer_bytes,
             state: Mutex::new(ShardState {
                 endpoint,
                 table: Table::default(),
@@ -161,6 +169,7 @@ impl Shard {
             dirty: Mutex::default(),
             inbox: Inbox::default(),
             waker: DriverWaker::default(),
+            path_sockets: PathSockets::default(),
         }
     }
 
@@ -212,6 +221,14 @@ impl Shard {
         if let Some(hub) = self.hub.upgrade() {
             hub.connections_removed(lost.len());
             hub.shard_died();
+        }
+    }
+
+    /// How to bind a socket for a path.
+    pub(crate) fn path_socket_options(&self) -> BindOptions {
+        BindOptions {
+            reuse_port: false,
+            buffer_bytes: self.buffer_bytes,
         }
     }
 

@@ -103,22 +103,18 @@ impl Default for BindOptions {
 impl BoundSocket {
     /// Binds `addr`; an unspecified IPv6 address serves IPv4 too where the system allows.
     pub(crate) fn bind(addr: SocketAddr, options: BindOptions) -> Result<Self, BindError> {
-        let bind = || -> io::Result<std::net::UdpSocket> {
-            let domain = socket2::Domain::for_address(addr);
-            let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
-            if addr.is_ipv6() {
-                // Not every system lets go of IPv6-only sockets.
-                let dual = addr.ip().is_unspecified();
-                let _ = socket.set_only_v6(!dual);
-            }
-            if options.reuse_port {
-                set_reuse_port(&socket)?;
-            }
-            socket.bind(&addr.into())?;
-            Ok(socket.into())
-        };
-        let socket = bind().map_err(|error| BindError::Bind { addr, error })?;
+        let socket =
+            raw_bind(addr, None, options).map_err(|error| BindError::Bind { addr, error })?;
         Self::adopt(socket, options.buffer_bytes).map_err(BindError::Setup)
+    }
+
+    /// As [`Self::bind`]; what it sends leaves through `interface` and nowhere else.
+    pub(crate) fn bind_through(
+        addr: SocketAddr,
+        interface: Option<&str>,
+        options: BindOptions,
+    ) -> io::Result<Self> {
+        Self::adopt(raw_bind(addr, interface, options)?, options.buffer_bytes)
     }
 
     /// Sets up a socket that the application bound.
@@ -178,6 +174,38 @@ impl BoundSocket {
             icmp: AtomicBool::new(false),
         })
     }
+}
+
+fn raw_bind(
+    addr: SocketAddr,
+    interface: Option<&str>,
+    options: BindOptions,
+) -> io::Result<std::net::UdpSocket> {
+    let domain = socket2::Domain::for_address(addr);
+    let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
+    if addr.is_ipv6() {
+        // Not every system lets go of IPv6-only sockets.
+        let dual = addr.ip().is_unspecified();
+        let _ = socket.set_only_v6(!dual);
+    }
+    if let Some(interface) = interface {
+        hold_to(&socket, interface)?;
+    }
+    if options.reuse_port {
+        set_reuse_port(&socket)?;
+    }
+    socket.bind(&addr.into())?;
+    Ok(socket.into())
+}
+
+#[cfg(target_os = "linux")]
+fn hold_to(socket: &socket2::Socket, interface: &str) -> io::Result<()> {
+    socket.bind_device(Some(interface.as_bytes()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn hold_to(_: &socket2::Socket, _: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos"))))]

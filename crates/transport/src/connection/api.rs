@@ -293,6 +293,7 @@ impl Connection {
             one_way_delay_variation: path.recovery.one_way_delay().variation(),
             mtu: path.mtu.current(),
             bytes_in_flight: path.recovery.bytes_in_flight(),
+            bytes_received: path.bytes_received,
             congestion_controller: path.recovery.congestion().name(),
             congestion: path.recovery.congestion().metrics(),
             recovery: path.recovery.stats(),

@@ -316,7 +316,36 @@ impl Connection {
     /// forbids to move (disable_active_migration) is lost with its address, and so is one whose
     /// peer cannot be reached from there.
     pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
+        self.rebind_paths(now, local, |_| true);
+    }
+
+    /// As [`Self::rebind`], but only paths from `former` move; the others go on as if nothing were.
+    /// A path whose peer cannot be reached from `local` is abandoned if another is left.
+    pub fn rebind_from(&mut self, now: Instant, former: SocketAddr, local: SocketAddr) {
+        self.rebind_paths(now, local, |at| {
+            let former = FourTuple {
+                local: former,
+                remote: at.remote,
+            };
+            at.matches(&former)
+        });
+    }
+
+    fn rebind_paths(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        moves: impl Fn(&FourTuple) -> bool,
+    ) {
         if self.is_closed() {
+            return;
+        }
+        let moving = self.paths.iter().filter(|path| !path.is_abandoned());
+        let ids: Vec<(PathId, FourTuple)> = moving
+            .map(|path| (path.id, path.network.four_tuple()))
+            .filter(|(_, from)| moves(from))
+            .collect();
+        if ids.is_empty() {
             return;
         }
         if !self.peer_lets_us_move() {
@@ -324,17 +353,19 @@ impl Connection {
             self.die(now, error);
             return;
         }
-        if !can_reach(local, self.remote_address()) {
-            let error = "the new local address is of another family than the peer's";
-            self.die(now, ConnectionError::NoViablePath(error));
-            return;
-        }
-        let ids: Vec<PathId> = self.paths.iter().map(|path| path.id).collect();
-        for id in ids {
+        for (id, from) in ids {
+            if !can_reach(local, from.remote) {
+                let code = abandon::PATH_UNSTABLE_OR_POOR;
+                if self.abandon_path(now, id, code).is_err() {
+                    let error = "the new local address is of another family than the peer's";
+                    self.die(now, ConnectionError::NoViablePath(error));
+                    return;
+                }
+                continue;
+            }
             let Some(path) = self.paths.get_mut(id) else {
                 continue;
             };
-            let from = path.network.four_tuple();
             let to = FourTuple {
                 local,
                 remote: from.remote,

@@ -273,6 +273,7 @@ impl Connection {
         if let Some(at) = multipath.wishes.iter().position(|(wish, _)| *wish == id) {
             multipath.wishes.remove(at);
             self.drop_unopened(id, code);
+            self.tell_abandoned(id, code, false);
             return Ok(());
         }
         let Some(path) = self.paths.get(id).filter(|path| !path.is_abandoned()) else {
@@ -328,8 +329,12 @@ impl Connection {
         path.forget_previous();
         multipath.notices.forget(id);
         multipath.notices.abandon(id, code);
+        self.tell_abandoned(id, code, by_peer);
+    }
+
+    fn tell_abandoned(&mut self, path: PathId, code: u64, by_peer: bool) {
         self.outbox.push(Event::Path(PathEvent::Abandoned {
-            path: id,
+            path,
             code,
             by_peer,
         }));
@@ -437,10 +442,15 @@ impl Connection {
         code: u64,
     ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(id) else {
+            let mut wanted = false;
             if let Some(multipath) = &mut self.multipath {
+                wanted = multipath.is_wanted(id);
                 multipath.wishes.retain(|(wish, _)| *wish != id);
             }
             self.drop_unopened(id, abandon::NO_ERROR);
+            if wanted {
+                self.tell_abandoned(id, code, true);
+            }
             return Ok(());
         };
         let known = matches!(path.phase, PathPhase::Abandoned { until: Some(_), .. });

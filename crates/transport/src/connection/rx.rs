@@ -623,6 +623,7 @@ impl Connection {
         }
         let acks = path.space.received.ack_deadline();
         path.last_received = Some(now);
+        path.bytes_received += received.packet_bytes as u64;
         if received.level == Level::OneRtt && is_largest {
             path.spin.on_largest(spin, self.side.is_client());
         }

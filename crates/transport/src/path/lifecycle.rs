@@ -106,6 +106,8 @@ pub struct PathStats {
     pub mtu: u16,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
+    /// Bytes of authentic packets that arrived.
+    pub bytes_received: u64,
     /// Name of the congestion controller.
     pub congestion_controller: &'static str,
     /// What the congestion controller shows of itself.

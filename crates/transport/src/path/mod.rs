@@ -80,6 +80,8 @@ pub(crate) struct Path {
     pub(crate) pending: PathPending,
     /// Largest packet number received, and when anything last arrived.
     pub(crate) last_received: Option<Instant>,
+    /// Bytes of authentic packets that arrived here.
+    pub(crate) bytes_received: u64,
     /// The spin bit to send. RFC 9000 s17.4.
     pub(crate) spin: SpinBit,
     /// Sequence number of the next ACK_FREQUENCY frame, and the newest one waiting to be sent.
@@ -191,6 +193,7 @@ impl Path {
             mtu,
             pending: PathPending::default(),
             last_received: None,
+            bytes_received: 0,
             spin: SpinBit::new(config.spin_bit, rng),
             ack_frequency: AckFrequencyState::default(),
             pacing_until: None,

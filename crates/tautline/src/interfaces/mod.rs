@@ -1,0 +1,193 @@
+//! The network interfaces of this host, and how they change.
+//!
+//! Purpose: let a client use every way out there is, and follow ways that come and go.
+//! Owns: [`Interface`], [`list`], [`InterfaceWatch`]; Linux only (`netlink.rs`), elsewhere
+//! [`std::io::ErrorKind::Unsupported`].
+//! Does not own: which of them carry paths ([`crate::paths`]).
+
+use std::{
+    io,
+    net::{IpAddr, Ipv6Addr, SocketAddr},
+};
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(target_os = "linux")]
+mod netlink;
+
+#[cfg(not(target_os = "linux"))]
+use elsewhere as system;
+#[cfg(target_os = "linux")]
+use netlink as system;
+
+/// A network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Interface {
+    /// Its name, as in `ip link`.
+    pub name: String,
+    /// The system's number for it.
+    pub index: u32,
+    /// Whether it is switched on and has a carrier.
+    pub up: bool,
+    /// Whether it leads nowhere but here.
+    pub loopback: bool,
+    /// Its addresses, IPv4 and IPv6, those that may be used now.
+    pub addresses: Vec<IpAddr>,
+    /// The networks that it leads to: address and length of prefix in bits.
+    pub routes: Vec<(IpAddr, u8)>,
+}
+
+impl Interface {
+    /// Whether some route leads through it to `remote`.
+    pub fn has_route_to(&self, remote: IpAddr) -> bool {
+        let remote = remote.to_canonical();
+        self.routes
+            .iter()
+            .any(|&(network, bits)| is_within(remote, network, bits))
+    }
+
+    /// The address of it to send to `remote` from.
+    pub fn address_towards(&self, remote: IpAddr) -> Option<IpAddr> {
+        let remote = remote.to_canonical();
+        let near = |ip: &IpAddr| match ip {
+            IpAddr::V6(v6) => is_link_local(v6),
+            IpAddr::V4(_) => false,
+        };
+        self.addresses
+            .iter()
+            .find(|ip| ip.is_ipv4() == remote.is_ipv4() && near(ip) == near(&remote))
+            .copied()
+    }
+}
+
+fn is_link_local(ip: &Ipv6Addr) -> bool {
+    ip.is_unicast_link_local()
+}
+
+fn is_within(ip: IpAddr, network: IpAddr, bits: u8) -> bool {
+    match (ip, network) {
+        (IpAddr::V4(ip), IpAddr::V4(network)) => {
+            let differs = u32::from(ip) ^ u32::from(network);
+            differs.leading_zeros() >= u32::from(bits.min(32))
+        }
+        (IpAddr::V6(ip), IpAddr::V6(network)) => {
+            let differs = u128::from(ip) ^ u128::from(network);
+            differs.leading_zeros() >= u32::from(bits.min(128))
+        }
+        _ => false,
+    }
+}
+
+/// All interfaces, by number.
+///
+/// # Errors
+/// What the system says; `Unsupported` on systems other than Linux.
+pub fn list() -> io::Result<Vec<Interface>> {
+    system::list()
+}
+
+/// The interfaces over which `remote` can be reached: up, with a fitting address and a route, and not
+/// loopback.
+///
+/// # Errors
+/// As [`list`].
+pub fn towards(remote: SocketAddr) -> io::Result<Vec<Interface>> {
+    let ip = remote.ip().to_canonical();
+    let mut usable = list()?;
+    usable.retain(|interface| {
+        interface.up
+            && !interface.loopback
+            && interface.address_towards(ip).is_some()
+            && interface.has_route_to(ip)
+    });
+    Ok(usable)
+}
+
+/// Tells when interfaces, their addresses or their routes change.
+#[derive(Debug)]
+pub struct InterfaceWatch {
+    system: system::Watch,
+    known: Vec<Interface>,
+}
+
+impl InterfaceWatch {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// What the system says; `Unsupported` on systems other than Linux. Outside of a tokio runtime.
+    pub fn new() -> io::Result<Self> {
+        // Listens before it looks, so that no change falls between.
+        let system = system::Watch::new()?;
+        Ok(Self {
+            system,
+            known: list()?,
+        })
+    }
+
+    /// The interfaces as they were when this last looked.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.known
+    }
+
+    /// Waits until something is different, and tells how everything is then. Cancel safe.
+    ///
+    /// # Errors
+    /// When the system stops telling.
+    pub async fn changed(&mut self) -> io::Result<&[Interface]> {
+        loop {
+            self.system.stir().await?;
+            let now = list()?;
+            if now != self.known {
+                self.known = now;
+                return Ok(&self.known);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_match_by_their_bits() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        assert!(is_within(ip("10.1.2.3"), ip("10.1.0.0"), 16));
+        assert!(!is_within(ip("10.2.2.3"), ip("10.1.0.0"), 16));
+        assert!(is_within(ip("10.2.2.3"), ip("0.0.0.0"), 0));
+        assert!(!is_within(ip("::1"), ip("0.0.0.0"), 0));
+        assert!(is_within(ip("2001:db8::1"), ip("2001:db8::"), 32));
+        assert!(!is_within(ip("2001:db9::1"), ip("2001:db8::"), 32));
+        assert!(is_within(ip("1.2.3.4"), ip("1.2.3.4"), 200));
+    }
+
+    #[test]
+    fn addresses_are_of_the_peers_kind() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let interface = Interface {
+            addresses: vec![ip("fe80::1"), ip("10.0.0.1"), ip("2001:db8::1")],
+            ..Interface::default()
+        };
+        let towards = |remote| interface.address_towards(ip(remote));
+        assert_eq!(towards("192.0.2.1"), Some(ip("10.0.0.1")));
+        assert_eq!(towards("::ffff:192.0.2.1"), Some(ip("10.0.0.1")));
+        assert_eq!(towards("2001:db8::9"), Some(ip("2001:db8::1")));
+        assert_eq!(towards("fe80::9"), Some(ip("fe80::1")));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_host_has_a_loopback_interface() {
+        let Ok(all) = list() else {
+            println!("skipped: this machine does not let us list its interfaces");
+            return;
+        };
+        let Some(loopback) = all.iter().find(|interface| interface.loopback) else {
+            println!("skipped: no loopback interface here");
+            return;
+        };
+        assert_eq!(loopback.name, "lo");
+        println!("{all:#?}");
+    }
+}

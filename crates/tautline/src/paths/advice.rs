@@ -1,0 +1,47 @@
+//! Why a path does not answer, as far as this host can tell.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::interfaces::{self, Interface};
+
+/// What to look at when nobody answers over a path; empty if nothing is conspicuous.
+pub(super) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
+    let Some(interface) = holder(local.ip()) else {
+        return String::new();
+    };
+    let name = &interface.name;
+    if !interface.loopback && !interface.has_route_to(remote.ip()) {
+        return format!(
+            "; {name} has no route there: ip route add {}/{} dev {name} metric 1000 (via a gateway \
+             if there is one)",
+            remote.ip(),
+            if remote.is_ipv4() { 32 } else { 128 },
+        );
+    }
+    if remote.is_ipv4() && !interface.loopback && filters_strictly(name) {
+        return format!(
+            "; strict reverse-path filtering on {name} may drop the answers: sysctl -w \
+             net.ipv4.conf.{name}.rp_filter=2"
+        );
+    }
+    String::new()
+}
+
+/// The interface that has the address.
+fn holder(ip: IpAddr) -> Option<Interface> {
+    let known = interfaces::list().ok()?;
+    known
+        .into_iter()
+        .find(|interface| interface.addresses.contains(&ip))
+}
+
+/// The stricter of both settings counts, except that 2 (loose) beats 1.
+/// Linux, Documentation/networking/ip-sysctl.
+fn filters_strictly(interface: &str) -> bool {
+    let setting = |of: &str| -> u8 {
+        let path = format!("/proc/sys/net/ipv4/conf/{of}/rp_filter");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.trim().parse().unwrap_or(0)
+    };
+    setting("all").max(setting(interface)) == 1
+}

@@ -1,0 +1,232 @@
+//! One path per interface, as interfaces come and go.
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, poll_fn},
+    io,
+    net::IpAddr,
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
+
+use tautline_transport::{path::PathEvent, units::PathId};
+use tokio::task::JoinSet;
+
+use super::{LocalEnd, OpenedPath};
+use crate::{
+    Connection,
+    error::OpenPathError,
+    interfaces::{Interface, InterfaceWatch},
+};
+
+/// An interface over which no path could be opened is tried again after this.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// What [`Connection::follow_interfaces`] has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Followed {
+    /// There is a path over this interface now.
+    Opened {
+        /// The interface.
+        interface: String,
+        /// Its path.
+        path: OpenedPath,
+    },
+    /// No path could be opened over this interface; it is tried again when interfaces change, or later.
+    Failed {
+        /// The interface.
+        interface: String,
+        /// Why.
+        error: OpenPathError,
+    },
+    /// The interface or its address is gone, and its path with it.
+    Closed {
+        /// The interface.
+        interface: String,
+    },
+}
+
+/// What an interface is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Opening,
+    Path(PathId),
+    Failed,
+}
+
+/// What woke the loop.
+enum Stir {
+    Interfaces(io::Result<Vec<Interface>>),
+    Opened(String, Result<OpenedPath, OpenPathError>),
+    Event(Option<PathEvent>),
+    Retry,
+}
+
+impl Connection {
+    /// Keeps one path on every interface that leads to the peer, as interfaces, addresses and routes
+    /// come and go; loopback is left alone. Runs until the connection ends: make it a task. It keeps
+    /// the connection open as long as it runs.
+    ///
+    /// `told` hears of every change.
+    ///
+    /// # Errors
+    /// Where the system does not tell of its interfaces; `Unsupported` on systems other than Linux.
+    pub async fn follow_interfaces(&self, mut told: impl FnMut(Followed) + Send) -> io::Result<()> {
+        let mut watch = InterfaceWatch::new()?;
+        let mut events = self.path_events();
+        let mut uses: BTreeMap<(String, IpAddr), Use> = BTreeMap::new();
+        let mut opening = JoinSet::new();
+        let mut known = watch.interfaces().to_vec();
+        self.note_first_path(&known, &mut uses);
+        while self.close_reason().is_none() {
+            self.adjust(&known, &mut uses, &mut opening, &mut told);
+            let waits = uses.values().any(|it| *it == Use::Failed);
+            match stir(&mut watch, &mut events, &mut opening, waits).await {
+                Stir::Interfaces(now) => {
+                    known = now?;
+                    uses.retain(|_, it| *it != Use::Failed);
+                }
+                Stir::Retry => uses.retain(|_, it| *it != Use::Failed),
+                Stir::Opened(interface, Ok(path)) => {
+                    let key = (interface, path.local.ip());
+                    uses.insert(key.clone(), Use::Path(path.id));
+                    let interface = key.0;
+                    told(Followed::Opened { interface, path });
+                }
+                Stir::Opened(interface, Err(error)) => {
+                    for (key, it) in &mut uses {
+                        if key.0 == interface && *it == Use::Opening {
+                            *it = Use::Failed;
+                        }
+                    }
+                    told(Followed::Failed { interface, error });
+                }
+                Stir::Event(Some(PathEvent::Abandoned { path, .. })) => {
+                    for it in uses.values_mut() {
+                        if *it == Use::Path(path) {
+                            *it = Use::Failed;
+                        }
+                    }
+                }
+                Stir::Event(Some(_)) => {}
+                Stir::Event(None) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of the handshake has an interface already.
+    fn note_first_path(&self, known: &[Interface], uses: &mut BTreeMap<(String, IpAddr), Use>) {
+        let Some(first) = self.paths().into_iter().next() else {
+            return;
+        };
+        let mut ip = first.four_tuple.local.ip();
+        if ip.is_unspecified() {
+            let Some(chosen) = chosen_by_routes(first.four_tuple.remote) else {
+                return;
+            };
+            ip = chosen;
+        }
+        let holder = known
+            .iter()
+            .find(|interface| interface.addresses.contains(&ip));
+        if let Some(interface) = holder {
+            uses.insert((interface.name.clone(), ip), Use::Path(first.id));
+        }
+    }
+
+    /// Closes paths that have lost their ground, begins those that are missing.
+    fn adjust(
+        &self,
+        known: &[Interface],
+        uses: &mut BTreeMap<(String, IpAddr), Use>,
+        opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
+        told: &mut impl FnMut(Followed),
+    ) {
+        let remote = self.remote_address();
+        let leads = |interface: &&Interface| {
+            interface.up && !interface.loopback && interface.has_route_to(remote.ip())
+        };
+        uses.retain(|(name, ip), it| {
+            let here = known
+                .iter()
+                .filter(leads)
+                .any(|interface| interface.name == *name && interface.addresses.contains(ip));
+            if here || *it == Use::Opening {
+                return true;
+            }
+            if let Use::Path(path) = *it {
+                // The last path stays, in the hope that something comes back.
+                if self.close_path(path).is_ok() {
+                    told(Followed::Closed {
+                        interface: name.clone(),
+                    });
+                }
+            }
+            false
+        });
+        for interface in known.iter().filter(leads) {
+            let Some(ip) = interface.address_towards(remote.ip()) else {
+                continue;
+            };
+            if uses.keys().any(|(name, _)| *name == interface.name) {
+                continue;
+            }
+            let name = interface.name.clone();
+            uses.insert((name.clone(), ip), Use::Opening);
+            let connection = self.clone();
+            opening.spawn(async move {
+                let end = LocalEnd::from(ip).through(name.clone());
+                (name, connection.open_path(end, remote).await)
+            });
+        }
+    }
+}
+
+/// The local address that the routing table chooses for `remote`.
+fn chosen_by_routes(remote: std::net::SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if remote.is_ipv4() {
+        std::net::Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        std::net::Ipv6Addr::UNSPECIFIED.into()
+    };
+    let socket = std::net::UdpSocket::bind((any, 0)).ok()?;
+    // Sends nothing.
+    socket.connect(remote).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Waits for whatever comes first.
+async fn stir(
+    watch: &mut InterfaceWatch,
+    events: &mut super::PathEvents,
+    opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
+    waits: bool,
+) -> Stir {
+    let mut changed = pin!(watch.changed());
+    let mut event = pin!(events.next());
+    let mut retry = pin!(tokio::time::sleep(RETRY));
+    poll_fn(|cx| {
+        if let Poll::Ready(event) = event.as_mut().poll(cx) {
+            return Poll::Ready(Stir::Event(event));
+        }
+        match opening.poll_join_next(cx) {
+            Poll::Ready(Some(Ok((interface, outcome)))) => {
+                return Poll::Ready(Stir::Opened(interface, outcome));
+            }
+            // A task that was cancelled with its runtime.
+            Poll::Ready(Some(Err(_))) => return Poll::Ready(Stir::Retry),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        if let Poll::Ready(now) = changed.as_mut().poll(cx) {
+            return Poll::Ready(Stir::Interfaces(now.map(<[Interface]>::to_vec)));
+        }
+        if waits {
+            return retry.as_mut().poll(cx).map(|()| Stir::Retry);
+        }
+        Poll::Pending
+    })
+    .await
+}

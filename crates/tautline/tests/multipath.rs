@@ -1,0 +1,367 @@
+//! Several paths over sockets on the loopback interface, whose addresses 127.0.0.x all lead home.
+
+mod common;
+
+use std::{
+    future::{Future, poll_fn},
+    net::SocketAddr,
+    task::Poll,
+    time::Duration,
+};
+
+use common::{Pair, client_config, connect, identity, loopback, server_config};
+use tautline::{
+    AbandonPathError, Connection, Endpoint, LocalEnd, LocalEndError, MultipathConfig,
+    OpenPathError, OpenedPath, PathEvent, PathId, PathStatus, TransportConfig,
+    transport::multipath::{OpenPathError as Refused, sched},
+};
+
+fn multipath(scheduler: &str) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    let mut multipath = MultipathConfig::default();
+    multipath.scheduler = sched::registry::by_name(scheduler).unwrap();
+    config.multipath = Some(multipath);
+    config
+}
+
+async fn pair() -> Pair {
+    common::pair_with(multipath("auto"), multipath("auto")).await
+}
+
+/// 127.0.0.`last`, unless this machine has no such address.
+fn spare(last: u8) -> Option<LocalEnd> {
+    let address = SocketAddr::from(([127, 0, 0, last], 0));
+    match std::net::UdpSocket::bind(address) {
+        Ok(_) => Some(address.ip().into()),
+        Err(error) => {
+            println!("skipped: {} cannot be used here: {error}", address.ip());
+            None
+        }
+    }
+}
+
+async fn open(connection: &Connection, from: &LocalEnd) -> OpenedPath {
+    let remote = connection.remote_address();
+    connection.open_path(from.clone(), remote).await.unwrap()
+}
+
+/// Moves bytes from one end to the other.
+async fn transfer(from: &Connection, to: &Connection, bytes: usize) {
+    let send = async {
+        let mut stream = from.open_uni().await.unwrap();
+        let chunk: Vec<u8> = (0..250_u8).cycle().take(250_000).collect();
+        let mut left = bytes;
+        while left > 0 {
+            let part = left.min(chunk.len());
+            stream.write_all(&chunk[..part]).await.unwrap();
+            left -= part;
+        }
+        stream.finish().unwrap();
+        stream.stopped().await.unwrap();
+    };
+    let receive = async {
+        let mut stream = to.accept_uni().await.unwrap();
+        let mut at = 0;
+        let mut buffer = vec![0; 65_536];
+        while let Some(len) = stream.read(&mut buffer).await.unwrap() {
+            for byte in &buffer[..len] {
+                assert_eq!(usize::from(*byte), at % 250_000 % 250);
+                at += 1;
+            }
+        }
+        assert_eq!(at, bytes);
+    };
+    tokio::join!(send, receive);
+}
+
+fn received(connection: &Connection) -> Vec<(PathId, u64)> {
+    let paths = connection.paths().into_iter();
+    paths.map(|path| (path.id, path.bytes_received)).collect()
+}
+
+#[tokio::test]
+async fn two_paths_carry_data_both_ways() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint,
+        client_endpoint,
+    } = common::pair_with(multipath("round-robin"), multipath("round-robin")).await;
+    let opened = open(&client, &second).await;
+    assert_eq!(opened.id, PathId(1));
+    assert_eq!(opened.local.ip(), second.ip().unwrap());
+    assert_eq!(opened.warning, None);
+    const BYTES: usize = 10_000_000;
+    transfer(&server, &client, BYTES).await;
+    transfer(&client, &server, BYTES).await;
+    for end in [&server, &client] {
+        let carried = received(end);
+        assert_eq!(carried.len(), 2, "{carried:?}");
+        for (path, bytes) in carried {
+            assert!(bytes > BYTES as u64 / 5, "{path} {bytes}");
+        }
+    }
+    let seen_by_server: Vec<_> = server
+        .paths()
+        .iter()
+        .map(|it| it.four_tuple.remote)
+        .collect();
+    assert_eq!(seen_by_server[1], opened.local);
+    drop((server_endpoint, client_endpoint));
+}
+
+#[tokio::test]
+async fn a_server_is_reached_at_each_of_its_addresses() {
+    let (Some(second), Some(_)) = (spare(2), spare(3)) else {
+        return;
+    };
+    let identity = identity();
+    let server_endpoint = Endpoint::builder()
+        .server(server_config(&identity, multipath("round-robin")))
+        .also_bind("127.0.0.3:0".parse().unwrap())
+        .bind(loopback())
+        .unwrap();
+    let client_endpoint = Endpoint::client("[::]:0".parse().unwrap())
+        .or_else(|_| Endpoint::client("0.0.0.0:0".parse().unwrap()))
+        .unwrap();
+    client_endpoint.set_default_client_config(client_config(&identity, multipath("round-robin")));
+    let (server, client) = connect(&server_endpoint, &client_endpoint).await;
+    let there = server_endpoint.other_addrs()[0];
+    client.open_path(second.clone(), there).await.unwrap();
+    transfer(&server, &client, 2_000_000).await;
+    transfer(&client, &server, 2_000_000).await;
+    for end in [&server, &client] {
+        for (path, bytes) in received(end) {
+            assert!(bytes > 400_000, "{path} {bytes}");
+        }
+    }
+    assert_eq!(server.paths()[1].four_tuple.local, there);
+    // And connections may begin at either, from any address.
+    let accept = async { server_endpoint.accept().await.unwrap().await.unwrap() };
+    let connecting = client_endpoint
+        .connect_from(&second, there, "localhost")
+        .unwrap();
+    let (other, mine) = tokio::join!(accept, async { connecting.await.unwrap() });
+    assert_eq!(other.local_address(), there);
+    assert_eq!(other.remote_address().ip(), second.ip().unwrap());
+    transfer(&mine, &other, 100_000).await;
+    transfer(&other, &mine, 100_000).await;
+}
+
+#[tokio::test]
+async fn listeners_hear_of_a_path_from_beginning_to_end() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint: _client_endpoint,
+    } = pair().await;
+    let mut events = client.path_events();
+    let mut server_events = server.path_events();
+    let path = open(&client, &second).await.id;
+    client.set_path_status(path, PathStatus::Backup).unwrap();
+    assert!(matches!(
+        events.next().await,
+        Some(PathEvent::Opened { path: id, .. }) if id == path
+    ));
+    assert!(matches!(
+        events.next().await,
+        Some(PathEvent::Validated { path: id, .. }) if id == path
+    ));
+    transfer(&client, &server, 10_000).await;
+    client.close_path(path).unwrap();
+    assert!(matches!(
+        events.next().await,
+        Some(PathEvent::Abandoned { path: id, by_peer: false, .. }) if id == path
+    ));
+    let mut heard = Vec::new();
+    while let Some(event) = server_events.next().await {
+        heard.push(event);
+        if matches!(event, PathEvent::Abandoned { .. }) {
+            break;
+        }
+    }
+    assert!(
+        heard.iter().any(|event| matches!(event,
+            PathEvent::StatusChanged { path: id, status: PathStatus::Backup } if *id == path)),
+        "{heard:?}"
+    );
+    assert!(
+        matches!(heard.last(), Some(PathEvent::Abandoned { path: id, by_peer: true, .. }) if *id == path),
+        "{heard:?}"
+    );
+    assert_eq!(
+        client.close_path(PathId::ZERO),
+        Err(AbandonPathError::LastPath)
+    );
+    assert_eq!(
+        client.close_path(PathId(77)),
+        Err(AbandonPathError::UnknownPath)
+    );
+    transfer(&server, &client, 10_000).await;
+    client.close(0, b"");
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn refusals_say_what_to_do() {
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint: _client_endpoint,
+    } = pair().await;
+    let remote = client.remote_address();
+    let failed = |from: &str| {
+        let from: LocalEnd = from.parse().unwrap();
+        let client = client.clone();
+        async move { client.open_path(from, remote).await.unwrap_err() }
+    };
+    let error = failed("nosuch0").await;
+    assert!(
+        matches!(&error, OpenPathError::Local(LocalEndError::NoInterface { name }) if name == "nosuch0")
+            || matches!(
+                &error,
+                OpenPathError::Local(LocalEndError::NoInterfaceList { .. })
+            ),
+        "{error:?}"
+    );
+    println!("{error}");
+    // RFC 5737: nobody has it.
+    let error = failed("192.0.2.1").await;
+    println!("{error}");
+    assert!(matches!(
+        error,
+        OpenPathError::Local(LocalEndError::Bind { .. })
+    ));
+    let error = failed("::1").await;
+    println!("{error}");
+    assert!(matches!(
+        error,
+        OpenPathError::Local(LocalEndError::OtherFamily { .. })
+    ));
+    let from = LocalEnd::from(loopback());
+    let error = server.open_path(from, server.remote_address()).await;
+    assert_eq!(error, Err(OpenPathError::Refused(Refused::NotClient)));
+}
+
+#[tokio::test]
+async fn a_peer_without_multipath_sees_one_path() {
+    let Some(second) = spare(2) else { return };
+    for (ours, theirs, expected) in [
+        (Some("auto"), None, Refused::NotSupported),
+        (None, Some("auto"), Refused::NotConfigured),
+    ] {
+        let config = |name: Option<&str>| name.map_or_else(TransportConfig::default, multipath);
+        let Pair {
+            server,
+            client,
+            server_endpoint: _server_endpoint,
+            client_endpoint: _client_endpoint,
+        } = common::pair_with(config(theirs), config(ours)).await;
+        let error = client.open_path(second.clone(), client.remote_address());
+        assert_eq!(error.await, Err(OpenPathError::Refused(expected)));
+        transfer(&server, &client, 50_000).await;
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_nobody_answers_fails_and_harms_nobody() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint: _client_endpoint,
+    } = pair().await;
+    let mute = std::net::UdpSocket::bind(loopback()).unwrap();
+    let there = mute.local_addr().unwrap();
+    let opening = client.open_path(second, there);
+    let (opened, ()) = tokio::join!(opening, transfer(&server, &client, 1_000_000));
+    match opened {
+        Err(error @ OpenPathError::NoAnswer { .. }) => println!("{error}"),
+        other => panic!("{other:?}"),
+    }
+    transfer(&client, &server, 1_000_000).await;
+}
+
+#[tokio::test]
+async fn dropped_attempts_and_closed_paths_leave_nothing_behind() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint: _client_endpoint,
+    } = pair().await;
+    let mut events = client.path_events();
+    {
+        let mut opening = std::pin::pin!(client.open_path(second.clone(), client.remote_address()));
+        // Nobody else runs meanwhile.
+        let ready = poll_fn(|cx| Poll::Ready(opening.as_mut().poll(cx).is_ready())).await;
+        assert!(!ready);
+    }
+    loop {
+        match events.next().await {
+            Some(PathEvent::Abandoned { path, .. }) => {
+                assert_eq!(path, PathId(1));
+                break;
+            }
+            Some(_) => {}
+            None => panic!("the connection ended"),
+        }
+    }
+    let mut locals = std::collections::BTreeSet::new();
+    for round in 0..20 {
+        let opened = match client
+            .open_path(second.clone(), client.remote_address())
+            .await
+        {
+            Ok(opened) => opened,
+            // Identifiers come back with acknowledgements.
+            Err(OpenPathError::Refused(Refused::TooManyPaths)) => {
+                transfer(&client, &server, 1_000).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            }
+            Err(error) => panic!("{round}: {error}"),
+        };
+        locals.insert(opened.local);
+        client.close_path(opened.id).unwrap();
+    }
+    assert_eq!(locals.len(), 1, "one socket serves them all: {locals:?}");
+    transfer(&server, &client, 100_000).await;
+}
+
+#[tokio::test]
+async fn one_path_moves_while_the_other_stays() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint,
+    } = pair().await;
+    let opened = open(&client, &second).await;
+    transfer(&server, &client, 100_000).await;
+    let mut events = server.path_events();
+    let new = std::net::UdpSocket::bind(loopback()).unwrap();
+    let new_address = new.local_addr().unwrap();
+    client_endpoint.rebind(new).unwrap();
+    transfer(&client, &server, 100_000).await;
+    while let Some(event) = events.next().await {
+        if let PathEvent::Migrated { path, to } = event {
+            assert_eq!((path, to.remote), (PathId::ZERO, new_address));
+            break;
+        }
+    }
+    let remotes: Vec<_> = server
+        .paths()
+        .iter()
+        .map(|it| it.four_tuple.remote)
+        .collect();
+    assert_eq!(remotes, [new_address, opened.local]);
+    transfer(&server, &client, 100_000).await;
+}
