@@ -4,6 +4,7 @@
 mod kit;
 
 mod abuse;
+mod coupled;
 mod datagrams;
 mod determinism;
 mod fec;

@@ -120,6 +120,7 @@ enum Op {
         episode: bool,
     },
     Mtu(u64),
+    Siblings(Vec<[u64; 4]>),
     Idle,
     Wait(u64),
 }
@@ -149,6 +150,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (number(), number()).prop_map(|(packets, in_flight)| Op::Ecn { packets, in_flight }),
         1 => (number(), any::<bool>()).prop_map(|(sent, episode)| Op::Spurious { sent, episode }),
         1 => (1_200u64..65_536).prop_map(Op::Mtu),
+        1 => vec([number(), number(), number(), number()], 1..4).prop_map(Op::Siblings),
         1 => Just(Op::Idle),
         2 => number().prop_map(Op::Wait),
     ]
@@ -254,6 +256,18 @@ impl Driver {
                 controller.on_spurious_loss(&event);
             }
             Op::Mtu(mtu) => controller.on_mtu(*mtu),
+            Op::Siblings(paths) => {
+                let mut views = paths.iter().map(|[window, rtt, datagram, bytes]| {
+                    let rtt = Duration::from_nanos(*rtt);
+                    let mut view = SiblingView::new(*window, rtt, *datagram);
+                    view.between_losses = *bytes;
+                    view
+                });
+                if let Some(own) = views.next() {
+                    let siblings: Vec<_> = views.collect();
+                    controller.on_siblings(&own, &siblings);
+                }
+            }
             Op::Idle => controller.on_restart_from_idle(now),
             Op::Wait(nanos) => self.now += Duration::from_nanos(*nanos),
         }

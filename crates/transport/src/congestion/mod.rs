@@ -5,7 +5,7 @@
 //! Does not own: bytes in flight, RTT, loss detection and delivery-rate samples (`recovery/`);
 //! MTU discovery (`path/`).
 //! Called by: `recovery/`, which turns acknowledgements and losses into events.
-//! Spec: RFC 9002 s7, RFC 9438, RFC 9406, draft-ietf-ccwg-bbr-06 and its
+//! Spec: RFC 9002 s7, RFC 9438, RFC 9406, RFC 6356, draft-ietf-ccwg-bbr-06 and its
 //! forerunners. `docs/congestion.md` compares them.
 //! To add a variant: one file here and one line in `registry.rs`.
 
@@ -13,6 +13,7 @@ mod bbr;
 mod bbr1;
 mod bbr2;
 mod conserve;
+mod coupled;
 mod cubic;
 mod hystart;
 mod ignore_loss;
@@ -38,6 +39,10 @@ use crate::{
 pub use bbr::{Bbr3Factory, Bbr3TautFactory, TautRules};
 pub use bbr1::Bbr1Factory;
 pub use bbr2::Bbr2Factory;
+pub use coupled::{
+    BaliaFactory, Coupling, DelayRecord, Kinship, LiaFactory, OliaFactory, SharedBottlenecks,
+    SiblingView,
+};
 pub use cubic::{CubicConfig, CubicFactory};
 pub use ignore_loss::IgnoreLossFactory;
 pub use newreno::NewRenoFactory;
@@ -304,6 +309,14 @@ pub trait CongestionController: fmt::Debug + Send {
     fn on_ack_request(&mut self, _request: &AckRequest) {}
     /// Sending resumes after nothing was in flight.
     fn on_restart_from_idle(&mut self, _now: Instant) {}
+    /// What this controller shows to those of the connection's other paths; `None` for one that minds its
+    /// own path alone, which [`Self::on_siblings`] is then never called of.
+    fn coupling(&self) -> Option<Coupling<'_>> {
+        None
+    }
+    /// How the connection's working paths do: `own` is this controller's. About once a round trip and
+    /// after losses while there are several, and once with no siblings when the last of them has gone.
+    fn on_siblings(&mut self, _own: &SiblingView, _siblings: &[SiblingView]) {}
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
     /// Speed at which packets may leave; `None` lets the core derive it from window and RTT.

@@ -45,8 +45,9 @@ pub(super) struct NewReno {
     threshold: u64,
     /// When the current recovery period began; packets sent until then belong to it.
     recovery_start: Option<Instant>,
-    /// Acknowledged bytes not yet turned into window growth (congestion avoidance).
-    acked_remainder: u64,
+    /// Acknowledged bytes not yet turned into window growth (congestion avoidance); below zero where
+    /// coupling shrinks the window.
+    acked_remainder: i128,
     window_use: WindowUse,
     before: Option<Before>,
 }
@@ -72,9 +73,10 @@ impl NewReno {
     }
 
     /// RFC 9002 appendix B.6: at most one reduction per round trip.
-    fn on_congestion(&mut self, now: Instant, sent: Instant) {
+    /// `kept` is what the window is multiplied by. Returns whether this began a recovery period.
+    fn on_congestion(&mut self, now: Instant, sent: Instant, kept: f64) -> bool {
         if self.in_recovery(sent) {
-            return;
+            return false;
         }
         self.before = Some(Before {
             window: self.window,
@@ -86,11 +88,57 @@ impl NewReno {
         // The part of a datagram earned so far counts: RFC 9002 B.5 grows by fractions, and on
         // lossy paths, where windows are a few datagrams, forgetting it costs a tenth of the rate.
         let share = self.acked_remainder as f64 / self.window.max(1) as f64;
-        let earned = share.min(1.0) * self.mtu as f64;
-        let reduced = ((self.window as f64 + earned) * LOSS_REDUCTION) as u64;
+        let earned = share.clamp(-1.0, 1.0) * self.mtu as f64;
+        let reduced = ((self.window as f64 + earned) * kept) as u64;
         self.window = reduced.max(minimum_window(self.mtu));
         self.threshold = self.window;
         self.acked_remainder = 0;
+        true
+    }
+
+    /// An acknowledgement; in congestion avoidance the window grows `gain` times as fast as NewReno's.
+    pub(super) fn on_ack_with_gain(&mut self, event: &AckEvent, gain: f64) {
+        if self.in_recovery(event.largest_acked_sent) || !self.window_use.tested(event) {
+            return;
+        }
+        if self.window < self.threshold {
+            self.window = self.window.saturating_add(event.acked_bytes);
+            return;
+        }
+        // One datagram per window of acknowledged bytes; the remainder waits for the next ACK.
+        let acked = event.acked_bytes.min(self.window);
+        self.acked_remainder += (acked as f64 * gain) as i128;
+        let window = i128::from(self.window);
+        if self.acked_remainder >= window {
+            self.acked_remainder -= window;
+            self.window = self.window.saturating_add(self.mtu);
+        } else if self.acked_remainder <= -window {
+            self.acked_remainder += window;
+            let smaller = self.window.saturating_sub(self.mtu);
+            self.window = smaller.max(minimum_window(self.mtu));
+            self.threshold = self.threshold.min(self.window);
+        }
+    }
+
+    /// Losses; of the window the share `kept` stays. Returns whether they began a recovery period.
+    pub(super) fn on_loss_keeping(&mut self, event: &LossEvent<'_>, kept: f64) -> bool {
+        let last = event.packets.iter().map(|packet| packet.sent).max();
+        let began = last.is_some_and(|last| self.on_congestion(event.now, last, kept));
+        if event.persistent {
+            self.window = minimum_window(self.mtu);
+            self.recovery_start = None;
+            self.acked_remainder = 0;
+            self.before = None;
+        }
+        began
+    }
+
+    /// Marks, likewise.
+    pub(super) fn on_ecn_keeping(&mut self, event: &EcnEvent, kept: f64) -> bool {
+        let began = self.on_congestion(event.now, event.largest_acked_sent, kept);
+        // A mark is never spurious.
+        self.before = None;
+        began
     }
 }
 
@@ -104,38 +152,15 @@ impl CongestionController for NewReno {
     }
 
     fn on_ack(&mut self, event: &AckEvent) {
-        if self.in_recovery(event.largest_acked_sent) || !self.window_use.tested(event) {
-            return;
-        }
-        if self.window < self.threshold {
-            self.window = self.window.saturating_add(event.acked_bytes);
-            return;
-        }
-        // One datagram per window of acknowledged bytes; the remainder waits for the next ACK.
-        let acked = event.acked_bytes.min(self.window);
-        self.acked_remainder = self.acked_remainder.saturating_add(acked);
-        if self.acked_remainder >= self.window {
-            self.acked_remainder -= self.window;
-            self.window = self.window.saturating_add(self.mtu);
-        }
+        self.on_ack_with_gain(event, 1.0);
     }
 
     fn on_loss(&mut self, event: &LossEvent<'_>) {
-        if let Some(last) = event.packets.iter().map(|packet| packet.sent).max() {
-            self.on_congestion(event.now, last);
-        }
-        if event.persistent {
-            self.window = minimum_window(self.mtu);
-            self.recovery_start = None;
-            self.acked_remainder = 0;
-            self.before = None;
-        }
+        self.on_loss_keeping(event, LOSS_REDUCTION);
     }
 
     fn on_ecn(&mut self, event: &EcnEvent) {
-        self.on_congestion(event.now, event.largest_acked_sent);
-        // A mark is never spurious.
-        self.before = None;
+        self.on_ecn_keeping(event, LOSS_REDUCTION);
     }
 
     fn on_spurious_loss(&mut self, event: &SpuriousLossEvent) {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    Bbr1Factory, Bbr2Factory, Bbr3Factory, Bbr3TautFactory, CubicConfig, CubicFactory,
-    IgnoreLossFactory, NewRenoFactory, SharedControllerFactory,
+    BaliaFactory, Bbr1Factory, Bbr2Factory, Bbr3Factory, Bbr3TautFactory, CubicConfig,
+    CubicFactory, IgnoreLossFactory, LiaFactory, NewRenoFactory, OliaFactory,
+    SharedControllerFactory,
 };
 
 /// A name and what builds the factory behind it.
@@ -19,6 +20,9 @@ const ENTRIES: &[Entry] = &[
     ("bbr2", || Arc::new(Bbr2Factory::default())),
     ("cubic-rtt-scaled", || Arc::new(cubic_rtt_scaled())),
     ("bbr3-taut", || Arc::new(Bbr3TautFactory::default())),
+    ("lia", || Arc::new(LiaFactory::default())),
+    ("olia", || Arc::new(OliaFactory::default())),
+    ("balia", || Arc::new(BaliaFactory::default())),
 ];
 
 /// Controls for experiments, which harm others on a real network.

@@ -567,6 +567,12 @@ impl CongestionController for Box<dyn CongestionController> {
     fn on_loss(&mut self, event: &LossEvent<'_>) {
         (**self).on_loss(event);
     }
+    fn coupling(&self) -> Option<Coupling<'_>> {
+        (**self).coupling()
+    }
+    fn on_siblings(&mut self, own: &SiblingView, siblings: &[SiblingView]) {
+        (**self).on_siblings(own, siblings);
+    }
     fn on_ecn(&mut self, event: &EcnEvent) {
         (**self).on_ecn(event);
     }

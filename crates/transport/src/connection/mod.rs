@@ -18,6 +18,7 @@ mod aftermath;
 mod api;
 mod close;
 mod control;
+mod coupling;
 mod crypto_stream;
 mod datagram_builder;
 mod dispatch;
@@ -236,6 +237,7 @@ impl Connection {
         self.streams.set_congestion_window(window);
         self.catch_up_with_messages(now);
         self.review_paths(now);
+        self.review_coupling(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use super::{
     Connection, EndpointEvent, Event,
+    coupling::CouplingReview,
     fates::frame_fates,
     migration::{ISSUED_IDS, can_reach},
     path_frames::write_path_news,
@@ -40,6 +41,8 @@ pub(crate) struct Multipath {
     pub(super) scheduler: Box<dyn Scheduler>,
     /// Paths that the application asked for and that lack connection IDs.
     wishes: VecDeque<(PathId, FourTuple)>,
+    /// What the paths' congestion controllers are told of each other.
+    pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
     pub(super) views: Vec<crate::multipath::sched::PathView>,
 }
@@ -89,6 +92,7 @@ impl Connection {
             notices: PathNotices::default(),
             scheduler: config.scheduler.build(),
             wishes: VecDeque::new(),
+            coupling: CouplingReview::default(),
             views: Vec::new(),
         }));
         Ok(())

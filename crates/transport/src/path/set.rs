@@ -51,7 +51,7 @@ impl PathSet {
         Some(self.paths.remove(index))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> + Clone {
         self.paths.iter()
     }
 

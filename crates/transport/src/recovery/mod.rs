@@ -47,7 +47,7 @@ use crate::{
     config::TransportConfig,
     congestion::{
         CongestionController, ControllerContext, LostPacket, Pacer, RttView,
-        SharedControllerFactory, minimum_window,
+        SharedControllerFactory, SiblingView, minimum_window,
     },
     observe::RecoveryMetrics,
     rng::Rng,
@@ -199,6 +199,16 @@ impl Recovery {
     /// The congestion controller, to look at.
     pub fn congestion(&self) -> &dyn CongestionController {
         self.controller.as_ref()
+    }
+
+    /// Whether the application has left the window unused since it was last full.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited
+    }
+
+    /// How the connection's working paths do, this one as `own`.
+    pub(crate) fn on_siblings(&mut self, own: &SiblingView, siblings: &[SiblingView]) {
+        self.controller.on_siblings(own, siblings);
     }
 
     /// Bytes delivered on this network path.
