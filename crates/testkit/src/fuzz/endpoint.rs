@@ -17,7 +17,7 @@ use tautline_transport::{
 use super::{
     Coverage,
     input::{Input, record},
-    pair::{Op, Setup, World, shared},
+    pair::{Op, Setup, World, end, shared},
 };
 use crate::null_tls::{NullServer, NullTag};
 
@@ -46,6 +46,8 @@ pub fn run_datagram_in(data: &[u8], coverage: Option<&Coverage>) {
     let mut input = Input::new(data);
     let setup = Setup {
         shared: shared::ZERO_TAGS,
+        client: end::MULTIPATH,
+        server: end::MULTIPATH,
         ..Setup::default()
     };
     let mut world = World::new(setup, coverage.cloned());

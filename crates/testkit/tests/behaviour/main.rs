@@ -20,6 +20,8 @@ mod memory;
 mod messages;
 mod migration;
 mod multipath;
+mod multipath_abuse;
+mod multipath_trouble;
 mod network;
 mod observation;
 mod paths;

@@ -128,6 +128,11 @@ pub fn parameters(scid: ConnectionId) -> TransportParameters {
     }
 }
 
+/// Where a client's second path begins.
+pub fn second_address() -> SocketAddr {
+    SocketAddr::from(([10, 0, 1, 1], 50_000))
+}
+
 fn cid(byte: u8) -> ConnectionId {
     ConnectionId::new(&[byte; 8]).expect("8 bytes")
 }
@@ -488,8 +493,19 @@ impl Arena {
 
     /// A real server with defaults, and a raw client whose handshake is confirmed.
     pub fn confirmed(seed: u64, transport: impl FnOnce(&mut TransportConfig)) -> (Self, Peer) {
+        Self::confirmed_with(seed, transport, |_| {})
+    }
+
+    /// The same with other parameters of the raw client.
+    pub fn confirmed_with(
+        seed: u64,
+        transport: impl FnOnce(&mut TransportConfig),
+        change: impl FnOnce(&mut TransportParameters),
+    ) -> (Self, Peer) {
         let mut arena = Self::server(seed, transport, |_| {}, Manual::server());
-        let mut peer = Peer::client(0x11, &parameters(cid(0x11)));
+        let mut parameters = parameters(cid(0x11));
+        change(&mut parameters);
+        let mut peer = Peer::client(0x11, &parameters);
         arena.handshake(&mut peer);
         (arena, peer)
     }
@@ -514,16 +530,28 @@ impl Arena {
 
     /// A real client and a raw server whose handshake is confirmed.
     pub fn client(seed: u64) -> (Self, Peer) {
+        Self::client_with(seed, |_| {}, |_| {})
+    }
+
+    /// The same with other settings of the client and parameters of the raw server. The client's
+    /// host has a second address.
+    pub fn client_with(
+        seed: u64,
+        transport: impl FnOnce(&mut TransportConfig),
+        change: impl FnOnce(&mut TransportParameters),
+    ) -> (Self, Peer) {
         let trace = Trace::new();
         let mut config = TransportConfig::default();
         config.observer = trace.observer();
+        transport(&mut config);
         let mut client = ClientConfig::new(Arc::new(NullClient::new(b"null")));
         client.transport = Arc::new(config);
         let mut world = World::new(seed);
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, world.rng(1));
         let app = Manual::client(client, server_address());
         let host = QuicHost::new(endpoint, client_address(), app);
-        let victim = world.add_host(client_address(), Box::new(host));
+        let addresses = vec![client_address(), second_address()];
+        let victim = world.add_host(addresses, Box::new(host));
         let attacker = world.add_host(server_address(), Box::<Post>::default());
         let link = world.connect(attacker, victim, link());
         let mut arena = Self {
@@ -545,10 +573,11 @@ impl Arena {
             panic!("no Initial");
         };
         let own = cid(0x22);
-        let parameters = TransportParameters {
+        let mut parameters = TransportParameters {
             original_destination_connection_id: Some(original),
             ..parameters(own)
         };
+        change(&mut parameters);
         let session = NullServer::new(b"null")
             .start(Version::V1, parameters.encode(Side::Server, None))
             .expect("a session");
@@ -642,6 +671,15 @@ impl Arena {
     /// Datagrams that reached the attacker, with times.
     pub fn inbox(&self) -> &[(Instant, Datagram)] {
         &self.post().inbox
+    }
+
+    /// Drops what was received: for long runs.
+    pub fn forget(&mut self, peer: &mut Peer) {
+        self.world.node_mut::<Post>(self.attacker).inbox = Vec::new();
+        let victim: &mut QuicHost<Manual> = self.world.node_mut(self.victim);
+        victim.app_mut().events = Vec::new();
+        self.taken = 0;
+        peer.got = Vec::new();
     }
 
     /// The code of the error that made the victim close.

@@ -326,7 +326,8 @@ impl Connection {
         let first = self
             .paths
             .iter()
-            .next()
+            .find(|path| !path.is_abandoned())
+            .or_else(|| self.paths.iter().next())
             .map(|path| path.network.four_tuple());
         // A connection always has a path; the fallback only keeps this free of panics.
         first.unwrap_or(crate::units::FourTuple {

@@ -29,12 +29,8 @@ impl Connection {
         };
         closing.pending = false;
         let reason = closing.reason.clone();
-        // Any path will do; the one that may say most is the surest. RFC 10069 s3.5.
-        let id = self
-            .paths
-            .iter()
-            .max_by_key(|path| path.network.amplification.budget())?
-            .id;
+        // Any path will do that is not abandoned. RFC 10069 s3.5.
+        let id = closing.path;
         let path = self.paths.get(id)?;
         let four_tuple = path.network.four_tuple();
         let ecn = if self.config.ecn {

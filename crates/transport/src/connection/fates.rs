@@ -26,6 +26,8 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) acked: &'a mut Vec<Token>,
     /// Lost tokens of rooms that are borrowed at the moment.
     pub(crate) deferred: &'a mut Vec<Token>,
+    /// Paths whose end the peer has acknowledged.
+    pub(crate) ends_heard: &'a mut Vec<PathId>,
     /// Largest packet number of an ACK of ours that the peer has seen.
     pub(crate) acked_ack: Option<(PathId, u64)>,
     /// Largest sequence number of an ACK_FREQUENCY of ours that the peer has read.
@@ -54,6 +56,7 @@ macro_rules! frame_fates {
             mtu: &mut $path.mtu,
             acked: &mut $connection.scratch.acked,
             deferred: &mut $connection.scratch.deferred,
+            ends_heard: &mut $connection.scratch.ends_heard,
             acked_ack: None,
             acked_request: None,
             new_mtu: None,
@@ -206,8 +209,8 @@ impl LossHandler for FrameFates<'_> {
             | Token::MaxPathId
             | Token::PathsBlocked
             | Token::PathCidsBlocked { .. }
-            | Token::PathAbandon { .. }
             | Token::PathStatus { .. } => {}
+            Token::PathAbandon { path } => self.ends_heard.push(path),
             token => self.streams.on_acked(token),
         }
     }
@@ -315,6 +318,9 @@ impl Connection {
                 space.received.on_ack_acked(largest);
             }
         }
+        if !self.scratch.ends_heard.is_empty() {
+            self.on_abandons_heard();
+        }
         if self.scratch.deferred.is_empty() {
             return;
         }
@@ -336,8 +342,13 @@ impl Connection {
                 | Token::PathAbandon { .. }
                 | Token::PathStatus { .. } => self.on_path_frame_lost(token),
                 Token::RetireConnectionId { path, sequence } => {
-                    if let Some(path) = self.paths.get_mut(path) {
-                        path.remote_cids.resend_retirement(sequence);
+                    let remote = match self.paths.get_mut(path) {
+                        Some(path) => Some(&mut path.remote_cids),
+                        None => unopened(&mut self.multipath, path)
+                            .and_then(|unopened| unopened.remote.as_mut()),
+                    };
+                    if let Some(remote) = remote {
+                        remote.resend_retirement(sequence);
                     }
                 }
                 Token::FecWindow { epoch } => {

@@ -171,9 +171,11 @@ impl Connection {
         }
         params.fec_decoder = config.fec.decoder_parameter();
         params.fec_encoder = config.fec.encoder_parameter();
+        // Paths are told apart by connection IDs. RFC 10069 s2.
         params.initial_max_path_id = config
             .multipath
             .as_ref()
+            .filter(|_| self.endpoint.connection_id_length > 0)
             .map(MultipathConfig::initial_max_path_id);
         let available = self.endpoint.versions.clone();
         let chosen = self.handshake.version;

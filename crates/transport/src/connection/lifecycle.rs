@@ -10,7 +10,7 @@ use crate::{
     observe,
     time::Instant,
     tls::Level,
-    units::PathId,
+    units::{FourTuple, PathId},
     wire::MAX_VARINT,
 };
 
@@ -36,6 +36,8 @@ pub(crate) struct Closing {
     pub(crate) reason: CloseReason,
     /// A close frame is to be sent.
     pub(crate) pending: bool,
+    /// The path to send it on: the best when we closed, then the one that the peer is heard on.
+    pub(crate) path: PathId,
     /// Datagrams received since the last one was answered, and how many it takes now.
     pub(crate) received: u32,
     pub(crate) answer_every: u32,
@@ -132,6 +134,7 @@ impl Connection {
             until: now + self.closing_period(),
             reason,
             pending: true,
+            path: self.main_path().map_or(PathId::ZERO, |path| path.id),
             received: 0,
             answer_every: 1,
         };
@@ -212,8 +215,15 @@ impl Connection {
     }
 
     /// A datagram for us arrived while closing: answer every 1st, 2nd, 4th, ... RFC 9000 s10.2.1.
-    pub(crate) fn on_datagram_while_closing(&mut self) {
+    pub(crate) fn on_datagram_while_closing(&mut self, from: &FourTuple) {
+        let heard_on = self
+            .paths
+            .iter()
+            .find(|path| !path.is_abandoned() && path.network.four_tuple().matches(from))
+            .map(|path| path.id);
         if let State::Closing(closing) = &mut self.life.state {
+            // It did not hear the close, perhaps because that path does not lead to it any more.
+            closing.path = heard_on.unwrap_or(closing.path);
             closing.received += 1;
             if closing.received >= closing.answer_every {
                 closing.received = 0;

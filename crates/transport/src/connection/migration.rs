@@ -16,7 +16,7 @@ use crate::{
     path::{NetworkPath, Path, PathEvent, PathPhase, Proof},
     time::Instant,
     units::{FourTuple, PathId},
-    wire::NewConnectionId,
+    wire::{ConnectionId, NewConnectionId},
 };
 
 /// Connection IDs we issue per path at most, whatever the peer could hold.
@@ -34,7 +34,7 @@ impl Connection {
         let Some(path) = self.paths.get(received.path) else {
             return;
         };
-        if path.network.four_tuple().matches(&from) {
+        if path.network.four_tuple().matches(&from) || path.is_abandoned() {
             return;
         }
         // Only the client may move, only with its newest packet, not by mere probing.
@@ -146,7 +146,9 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let limit = self.config.limits.pending_path_responses;
         let bytes = received.datagram_bytes;
-        let Some(path) = self.paths.get_mut(received.path) else {
+        let path = self.paths.get_mut(received.path);
+        // Nothing leaves on an abandoned path, not even answers.
+        let Some(path) = path.filter(|path| !path.is_abandoned()) else {
             return Ok(());
         };
         // The answer goes back where the challenge came from. RFC 9000 s8.2.2.
@@ -188,7 +190,8 @@ impl Connection {
             let Some(id) = self.paths.id_at(index) else {
                 continue;
             };
-            let Some(path) = self.paths.get_mut(id) else {
+            let path = self.paths.get_mut(id);
+            let Some(path) = path.filter(|path| !path.is_abandoned()) else {
                 continue;
             };
             let pto = Self::pto(path);
@@ -306,100 +309,6 @@ impl Connection {
         path.probe = Some(probe);
     }
 
-    /// The local address changed (another network, a rebound socket): go on from `local`.
-    ///
-    /// Uses a fresh connection ID, validates the path anew and starts congestion control over.
-    /// RFC 9000 s9.2. Where no ID is left (the peer gives none, or the address changes faster than
-    /// it can), nothing leaves until one comes; but no longer than a PTO, after which the old one
-    /// is used again: the peer could not send us an ID without hearing where we are, and a
-    /// connection that can be linked to its past is better than one lost. A connection whose peer
-    /// forbids to move (disable_active_migration) is lost with its address, and so is one whose
-    /// peer cannot be reached from there.
-    pub fn rebind(&mut self, now: Instant, local: SocketAddr) {
-        self.rebind_paths(now, local, |_| true);
-    }
-
-    /// As [`Self::rebind`], but only paths from `former` move; the others go on as if nothing were.
-    /// A path whose peer cannot be reached from `local` is abandoned if another is left.
-    pub fn rebind_from(&mut self, now: Instant, former: SocketAddr, local: SocketAddr) {
-        self.rebind_paths(now, local, |at| {
-            let former = FourTuple {
-                local: former,
-                remote: at.remote,
-            };
-            at.matches(&former)
-        });
-    }
-
-    fn rebind_paths(
-        &mut self,
-        now: Instant,
-        local: SocketAddr,
-        moves: impl Fn(&FourTuple) -> bool,
-    ) {
-        if self.is_closed() {
-            return;
-        }
-        let moving = self.paths.iter().filter(|path| !path.is_abandoned());
-        let ids: Vec<(PathId, FourTuple)> = moving
-            .map(|path| (path.id, path.network.four_tuple()))
-            .filter(|(_, from)| moves(from))
-            .collect();
-        if ids.is_empty() {
-            return;
-        }
-        if !self.peer_lets_us_move() {
-            let error = ConnectionError::NoViablePath("the peer does not allow migration");
-            self.die(now, error);
-            return;
-        }
-        for (id, from) in ids {
-            if !can_reach(local, from.remote) {
-                let code = abandon::PATH_UNSTABLE_OR_POOR;
-                if self.abandon_path(now, id, code).is_err() {
-                    let error = "the new local address is of another family than the peer's";
-                    self.die(now, ConnectionError::NoViablePath(error));
-                    return;
-                }
-                continue;
-            }
-            let Some(path) = self.paths.get_mut(id) else {
-                continue;
-            };
-            let to = FourTuple {
-                local,
-                remote: from.remote,
-            };
-            let mut network = NetworkPath::new(to);
-            // The server's address was proven by the handshake; only ours is new to it.
-            network.amplification.set_validated();
-            if self.life.confirmed {
-                let pto = Self::pto(path);
-                network.start_validation(now, pto);
-                if path.remote_cids.rotate(false) || path.remote_cids.is_nameless() {
-                    path.unnamed_until = None;
-                } else {
-                    path.unnamed_until.get_or_insert(now + pto);
-                }
-            }
-            path.network = network;
-            path.forget_previous();
-            path.probe = None;
-            path.remote_cids.drop_probe();
-            path.start_over(now);
-            path.pending.ping = true;
-            // The first round trip is worth more than a saved ACK.
-            path.pending.immediate_ack = true;
-            path.spin.reset();
-            self.announce_reset_token(id);
-            self.outbox
-                .push(Event::Path(PathEvent::Migrated { path: id, to }));
-            self.observer
-                .emit(now, || observe::Event::PathMigrated { path: id, from, to });
-        }
-        self.emit_changes(now);
-    }
-
     /// Whether we may send from another address than the handshake's. RFC 9000 s9.
     pub(super) fn peer_lets_us_move(&self) -> bool {
         let remote = self.remote_address();
@@ -415,9 +324,16 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let id = new.path.unwrap_or(PathId::ZERO);
         let limit = self.config.limits.pending_retire_connection_ids;
+        if self.is_cid_of_other_path(id, &new.cid) {
+            let error = "connection ID issued for two paths";
+            return Err(TransportError::protocol_violation(error));
+        }
         let Some(path) = self.paths.get_mut(id) else {
             return self.on_connection_id_of_unopened_path(new);
         };
+        if path.is_abandoned() {
+            return Ok(());
+        }
         if path.remote_cids.active().cid.is_empty() {
             let error = "NEW_CONNECTION_ID while using a zero-length connection ID";
             return Err(TransportError::protocol_violation(error));
@@ -432,6 +348,16 @@ impl Connection {
             self.announce_reset_token(id);
         }
         Ok(())
+    }
+
+    /// Whether the peer issued `cid` for a path other than `id`: it must name one path only.
+    /// RFC 10069 s3.2.
+    fn is_cid_of_other_path(&self, id: PathId, cid: &ConnectionId) -> bool {
+        let Some(multipath) = &self.multipath else {
+            return false;
+        };
+        let mut others = self.paths.iter().filter(|other| other.id != id);
+        others.any(|other| other.remote_cids.contains(cid)) || multipath.ids.has_remote_cid(cid, id)
     }
 
     pub(crate) fn on_retire_connection_id(
@@ -466,7 +392,9 @@ impl Connection {
             return;
         }
         let wanted = self.peer.active_connection_id_limit.min(ISSUED_IDS);
-        let Some(path) = self.paths.get(id) else {
+        let path = self.paths.get(id);
+        // Nobody will use more of an abandoned path. RFC 10069 s3.4.
+        let Some(path) = path.filter(|path| !path.is_abandoned()) else {
             return;
         };
         let have = path.local_cids.len() as u64;
@@ -486,7 +414,8 @@ impl Connection {
         if self.forget_path_if_due(now, id) {
             return;
         }
-        let Some(path) = self.paths.get_mut(id) else {
+        let path = self.paths.get_mut(id);
+        let Some(path) = path.filter(|path| !path.is_abandoned()) else {
             return;
         };
         path.unnamed_until.take_if(|until| now >= *until);
@@ -536,12 +465,16 @@ impl Connection {
                     path: id,
                     to,
                 });
-            if alone && self.paths.len() > 1 {
-                let code = abandon::PATH_UNSTABLE_OR_POOR;
-                let _ = self.abandon_path(now, id, code);
-            } else if alone && self.side.is_server() {
-                let error = ConnectionError::NoViablePath("the peer's new address did not answer");
-                self.die(now, error);
+            let code = abandon::PATH_UNSTABLE_OR_POOR;
+            if alone && self.abandon_path(now, id, code).is_err() {
+                // No other path is left. A client that moved stays: its server may yet answer.
+                if self.side.is_server() {
+                    let error = "the peer's new address did not answer";
+                    self.die(now, ConnectionError::NoViablePath(error));
+                } else if opening {
+                    let error = "the last path could not be opened";
+                    self.die(now, ConnectionError::NoViablePath(error));
+                }
             }
         }
         if silent.is_some() {

@@ -40,6 +40,7 @@ mod params;
 mod path_frames;
 mod permit;
 mod protect;
+mod rebind;
 mod rx;
 mod stats;
 mod timers;
@@ -97,6 +98,7 @@ struct Scratch {
     tokens: Vec<Token>,
     acked: Vec<Token>,
     deferred: Vec<Token>,
+    ends_heard: Vec<PathId>,
 }
 
 /// One QUIC connection. See the [module documentation](self) for how to drive it.
@@ -418,6 +420,12 @@ impl Connection {
             for issued in ids {
                 cids.issue(issued);
             }
+            return;
+        }
+        // The path went away while they were being made.
+        for IssuedConnectionId { sequence, .. } in ids {
+            self.outbox
+                .endpoint(EndpointEvent::RetireConnectionId { path: id, sequence });
         }
     }
 }

@@ -4,7 +4,7 @@
 //! when a path goes silent or away. Does not own: a path's own state (`path/`), identifiers and what
 //! waits to be told (`multipath/`), which path carries what (`multipath_tx.rs`).
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, net::SocketAddr};
 
 use super::{
     Connection, EndpointEvent, Event,
@@ -58,11 +58,18 @@ impl Multipath {
         self.wishes.iter().any(|(wish, _)| *wish == id)
     }
 
+    /// Our address `from` is `to` now.
+    pub(super) fn move_wishes(&mut self, from: SocketAddr, to: SocketAddr) {
+        for (_, wish) in self.wishes.iter_mut().filter(|(_, it)| it.local == from) {
+            wish.local = to;
+        }
+    }
+
     /// Writes what fits of it.
     pub(super) fn write(&mut self, writer: &mut PacketWriter<'_>) {
         self.notices.write(writer);
         for (id, unopened) in self.ids.iter_mut() {
-            if !write_path_news(id, &mut unopened.local, &mut unopened.status, writer) {
+            if !write_path_news(id, unopened, writer) {
                 return;
             }
         }
@@ -79,10 +86,13 @@ impl Connection {
         else {
             return Ok(());
         };
-        let nameless = self.endpoint.connection_id_length == 0
-            || params
-                .initial_source_connection_id
-                .is_some_and(|cid| cid.is_empty());
+        if self.endpoint.connection_id_length == 0 {
+            // We did not offer it.
+            return Ok(());
+        }
+        let nameless = params
+            .initial_source_connection_id
+            .is_some_and(|cid| cid.is_empty());
         if nameless {
             let error = "multipath with zero-length connection IDs";
             return Err(TransportError::protocol_violation(error));
@@ -235,7 +245,13 @@ impl Connection {
         path.network
             .start_validation(now, pto.unwrap_or_else(|| Self::pto(&path)));
         self.paths.insert(path);
-        self.announce_reset_token(id);
+        // The endpoint keeps the newest: those in use must not make room for this one.
+        for index in 0..self.paths.len() {
+            let path = self.paths.id_at(index).and_then(|id| self.paths.get(id));
+            if let Some(id) = path.filter(|it| !it.is_abandoned()).map(|it| it.id) {
+                self.announce_reset_token(id);
+            }
+        }
         self.request_connection_ids(id);
         self.outbox
             .push(Event::Path(PathEvent::Opened { path: id, to }));
@@ -277,7 +293,7 @@ impl Connection {
         if let Some(at) = multipath.wishes.iter().position(|(wish, _)| *wish == id) {
             multipath.wishes.remove(at);
             self.drop_unopened(id, code);
-            self.tell_abandoned(id, code, false);
+            self.report_abandoned(id, code, false);
             return Ok(());
         }
         let Some(path) = self.paths.get(id).filter(|path| !path.is_abandoned()) else {
@@ -305,9 +321,43 @@ impl Connection {
         }
         multipath.notices.forget(id);
         multipath.notices.abandon(id, code);
-        let max = multipath.ids.allow_another();
-        multipath.notices.max_path_id(max);
-        self.request_ids_of_unopened();
+        multipath.ids.on_abandoned(id);
+        if let Some(keys) = self.keys.one_rtt.as_mut() {
+            // Packets may have come for it that could not open it.
+            keys.forget_path(id);
+        }
+        self.on_path_gone(id);
+    }
+
+    /// Nothing is left of a path: it may be followed by another one.
+    fn on_path_gone(&mut self, id: PathId) {
+        let multipath = self.multipath.as_mut();
+        let max = multipath.and_then(|multipath| multipath.ids.on_gone(id));
+        self.announce_max_path_id(max);
+    }
+
+    /// The peer acknowledged PATH_ABANDON frames of ours.
+    pub(super) fn on_abandons_heard(&mut self) {
+        while let Some(id) = self.scratch.ends_heard.pop() {
+            let multipath = self.multipath.as_mut();
+            let max = multipath.and_then(|multipath| multipath.ids.on_abandon_heard(id));
+            self.announce_max_path_id(max);
+        }
+    }
+
+    fn announce_max_path_id(&mut self, max: Option<u64>) {
+        if let (Some(multipath), Some(max)) = (&mut self.multipath, max) {
+            multipath.notices.max_path_id(max);
+            self.request_ids_of_unopened();
+        }
+    }
+
+    fn report_abandoned(&mut self, path: PathId, code: u64, by_peer: bool) {
+        self.outbox.push(Event::Path(PathEvent::Abandoned {
+            path,
+            code,
+            by_peer,
+        }));
     }
 
     /// From now on nothing is sent on the path.
@@ -333,15 +383,8 @@ impl Connection {
         path.forget_previous();
         multipath.notices.forget(id);
         multipath.notices.abandon(id, code);
-        self.tell_abandoned(id, code, by_peer);
-    }
-
-    fn tell_abandoned(&mut self, path: PathId, code: u64, by_peer: bool) {
-        self.outbox.push(Event::Path(PathEvent::Abandoned {
-            path,
-            code,
-            by_peer,
-        }));
+        multipath.ids.on_abandoned(id);
+        self.report_abandoned(id, code, by_peer);
     }
 
     /// What is under way on a path, or all of it if the path is given up, is to be sent on others.
@@ -385,11 +428,7 @@ impl Connection {
             sender.forget_path(id);
         }
         self.reported.forget_path(id);
-        if let Some(multipath) = &mut self.multipath {
-            let max = multipath.ids.allow_another();
-            multipath.notices.max_path_id(max);
-        }
-        self.request_ids_of_unopened();
+        self.on_path_gone(id);
         true
     }
 
@@ -446,14 +485,14 @@ impl Connection {
         code: u64,
     ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(id) else {
-            let mut wanted = false;
-            if let Some(multipath) = &mut self.multipath {
-                wanted = multipath.is_wanted(id);
+            let wanted = self.multipath.as_mut().is_some_and(|multipath| {
+                let before = multipath.wishes.len();
                 multipath.wishes.retain(|(wish, _)| *wish != id);
-            }
+                multipath.wishes.len() < before
+            });
             self.drop_unopened(id, abandon::NO_ERROR);
             if wanted {
-                self.tell_abandoned(id, code, true);
+                self.report_abandoned(id, code, true);
             }
             return Ok(());
         };
@@ -634,6 +673,7 @@ impl Connection {
             .filter(|path| path.is_usable() && !path.is_silent());
         usable
             .min_by_key(|path| path.recovery.rtt().smoothed())
+            .or_else(|| self.paths.iter().find(|path| !path.is_abandoned()))
             .or_else(|| self.paths.iter().next())
     }
 

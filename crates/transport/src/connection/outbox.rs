@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{EndpointEvent, Event};
+use crate::path::PathEvent;
 
 /// Both queues. Stream events are not queued here: the stream room holds them by stream, so that
 /// their number is bounded by the number of streams.
@@ -27,6 +28,13 @@ impl Outbox {
 
     /// Queues an event; beyond the limit (an application that does not poll) it is dropped.
     pub(crate) fn push(&mut self, event: Event) {
+        if let Event::Path(PathEvent::StatusChanged { path: changed, .. }) = event {
+            // The peer may change its mind as often as it likes: only the last counts, and others'
+            // events keep their room.
+            self.events.retain(|queued| {
+                !matches!(queued, Event::Path(PathEvent::StatusChanged { path, .. }) if *path == changed)
+            });
+        }
         if self.events.len() < self.limit {
             self.events.push_back(event);
         }

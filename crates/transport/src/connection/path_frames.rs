@@ -4,9 +4,9 @@
 //! `space/`), where they stand among other frames (`tx.rs`).
 
 use crate::{
-    multipath::{PathStatus, StatusExchange},
+    multipath::{PathStatus, StatusExchange, Unopened},
     packet::PacketWriter,
-    path::{LocalCids, Path, PathSet},
+    path::{LocalCids, Path, PathSet, RemoteCids},
     rng::Rng,
     space::TimestampConfig,
     time::Instant,
@@ -90,15 +90,7 @@ pub(super) fn write_path_frames(
         return;
     }
     let frame_path = acks.multipath.then_some(path.id);
-    while let Some(sequence) = path.remote_cids.peek_retirement() {
-        if !writer.push(&Frame::RetireConnectionId {
-            path: frame_path,
-            sequence,
-        }) {
-            break;
-        }
-        path.remote_cids.pop_retirement();
-    }
+    write_retirements(frame_path, &mut path.remote_cids, writer);
     write_connection_ids(frame_path, &mut path.local_cids, writer);
     if acks.multipath {
         write_status(path.id, &mut path.status, writer);
@@ -116,6 +108,21 @@ pub(super) fn write_path_frames(
             path.recovery.on_ack_request(request);
         }
     }
+}
+
+/// Connection IDs of the peer's that we shall not use any more; whether all fitted.
+fn write_retirements(
+    path: Option<PathId>,
+    cids: &mut RemoteCids,
+    writer: &mut PacketWriter<'_>,
+) -> bool {
+    while let Some(sequence) = cids.peek_retirement() {
+        if !writer.push(&Frame::RetireConnectionId { path, sequence }) {
+            return false;
+        }
+        cids.pop_retirement();
+    }
+    true
 }
 
 /// Connection IDs that the peer has not been told; whether all fitted.
@@ -160,11 +167,18 @@ fn write_status(id: PathId, status: &mut StatusExchange, writer: &mut PacketWrit
 /// What the peer must know of a path that is not open yet; whether all fitted.
 pub(super) fn write_path_news(
     id: PathId,
-    cids: &mut LocalCids,
-    status: &mut StatusExchange,
+    unopened: &mut Unopened,
     writer: &mut PacketWriter<'_>,
 ) -> bool {
-    write_connection_ids(Some(id), cids, writer) && write_status(id, status, writer)
+    let Unopened {
+        local,
+        remote,
+        status,
+    } = unopened;
+    let retired = remote
+        .as_mut()
+        .is_none_or(|remote| write_retirements(Some(id), remote, writer));
+    retired && write_connection_ids(Some(id), local, writer) && write_status(id, status, writer)
 }
 
 /// Whether a path cannot carry its own acknowledgements, or not surely.

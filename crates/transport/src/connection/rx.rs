@@ -78,13 +78,10 @@ impl Connection {
             .emit(now, || observe::Event::DatagramReceived { bytes });
         match self.life.state {
             State::Drained | State::Draining { .. } => return,
-            State::Closing(_) => self.on_datagram_while_closing(),
+            State::Closing(_) => self.on_datagram_while_closing(&meta.four_tuple),
             _ => {}
         }
-        let network = self
-            .paths
-            .iter_mut()
-            .find_map(|path| path.network_mut(&meta.four_tuple));
+        let network = self.paths.network_mut(&meta.four_tuple);
         let known = network.is_some();
         if let Some(network) = network {
             network.amplification.on_received(bytes);
@@ -318,8 +315,10 @@ impl Connection {
     fn is_stateless_reset(&self, bytes: usize, token: Option<&ResetToken>) -> bool {
         bytes >= MIN_STATELESS_RESET
             && token.is_some_and(|token| {
+                // Connection IDs of an abandoned path count as retired.
                 self.paths
                     .iter()
+                    .filter(|path| !path.is_abandoned())
                     .any(|path| path.remote_cids.is_reset_token(token))
             })
     }

@@ -96,11 +96,11 @@ impl Entry {
         handle: ConnectionHandle,
         routes: &mut Routes,
     ) {
-        if self
-            .resets
-            .iter()
-            .any(|(address, known)| *address == remote && *known == token)
-        {
+        let known = (remote, token);
+        if let Some(place) = self.resets.iter().position(|reset| *reset == known) {
+            // Announced again: it is in use, and the last to make room.
+            self.resets.remove(place);
+            self.resets.push_back(known);
             return;
         }
         if self.resets.len() >= fixed::RESET_TOKENS_KEPT

@@ -4,7 +4,7 @@
 //! either end issued for it. An identifier leaves when its path opens or is abandoned, and never
 //! comes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::StatusExchange;
 use crate::{
@@ -28,7 +28,10 @@ pub(crate) struct Unopened {
 impl Unopened {
     /// Whether the peer lacks news of it.
     pub(crate) fn has_unsent(&self) -> bool {
-        self.local.peek_unsent().is_some() || self.status.unsent().is_some()
+        let retires = |remote: &RemoteCids| remote.peek_retirement().is_some();
+        self.local.peek_unsent().is_some()
+            || self.status.unsent().is_some()
+            || self.remote.as_ref().is_some_and(retires)
     }
 }
 
@@ -43,6 +46,10 @@ pub(crate) struct PathIds {
     unopened: BTreeMap<PathId, Unopened>,
     /// The lowest identifier never opened by us (client).
     next: u64,
+    /// Abandoned, and the peer has not acknowledged that we said so.
+    unheard: BTreeSet<PathId>,
+    /// Those of them of which nothing else is left.
+    gone: BTreeSet<PathId>,
 }
 
 fn path_id(number: u64) -> Option<PathId> {
@@ -57,6 +64,8 @@ impl PathIds {
             remote_max,
             unopened: BTreeMap::new(),
             next: 1,
+            unheard: BTreeSet::new(),
+            gone: BTreeSet::new(),
         };
         ids.allow(local_max);
         ids
@@ -73,10 +82,39 @@ impl PathIds {
         self.local_max = self.local_max.max(max);
     }
 
-    /// A path is gone for good: one more may follow. The new maximum, to be announced.
-    pub(crate) fn allow_another(&mut self) -> u64 {
+    /// We abandon `id`, and shall tell the peer.
+    pub(crate) fn on_abandoned(&mut self, id: PathId) {
+        self.unheard.insert(id);
+    }
+
+    /// Nothing is left of `id`, an abandoned path: one more may follow once the peer is known to have
+    /// heard of it, so that what waits to be told is bounded whatever the peer abandons and leaves
+    /// unacknowledged. The new maximum, to be announced.
+    pub(crate) fn on_gone(&mut self, id: PathId) -> Option<u64> {
+        if self.unheard.contains(&id) {
+            self.gone.insert(id);
+            return None;
+        }
+        Some(self.allow_another())
+    }
+
+    /// The peer has heard that we abandoned `id`. The new maximum, to be announced.
+    pub(crate) fn on_abandon_heard(&mut self, id: PathId) -> Option<u64> {
+        self.unheard.remove(&id);
+        self.gone.remove(&id).then(|| self.allow_another())
+    }
+
+    fn allow_another(&mut self) -> u64 {
         self.allow(self.local_max.saturating_add(1));
         self.local_max
+    }
+
+    /// Whether the peer issued `cid` for a path other than `but`, among those not used yet.
+    pub(crate) fn has_remote_cid(&self, cid: &ConnectionId, but: PathId) -> bool {
+        let others = self.unopened.iter().filter(|(id, _)| **id != but);
+        others
+            .filter_map(|(_, unopened)| unopened.remote.as_ref())
+            .any(|remote| remote.contains(cid))
     }
 
     /// Largest identifier we allow.
@@ -218,9 +256,22 @@ mod tests {
         assert_eq!(ids.take_next(), Some(PathId(2)));
         assert_eq!(ids.take_next(), None, "we allow 2 only");
         ids.take(PathId(1));
-        assert_eq!(ids.allow_another(), 3);
+        assert_eq!(ids.on_gone(PathId(1)), Some(3));
         assert_eq!(ids.take_next(), Some(PathId(3)));
         assert!(ids.check(PathId(3)).is_ok() && ids.check(PathId(4)).is_err());
+    }
+
+    #[test]
+    fn another_is_allowed_once_the_peer_knows_of_the_end() {
+        let mut ids = PathIds::new(2, 2);
+        ids.on_abandoned(PathId(1));
+        ids.take(PathId(1));
+        assert_eq!(ids.on_gone(PathId(1)), None);
+        assert_eq!(ids.on_abandon_heard(PathId(1)), Some(3));
+        assert_eq!(ids.on_abandon_heard(PathId(1)), None, "once");
+        ids.on_abandoned(PathId(2));
+        assert_eq!(ids.on_abandon_heard(PathId(2)), None, "it is still there");
+        assert_eq!(ids.on_gone(PathId(2)), Some(4));
     }
 
     #[test]

@@ -73,3 +73,18 @@ pub enum AbandonPathError {
     #[error("the last path cannot be abandoned: close the connection instead")]
     LastPath,
 }
+
+/// A path cannot go on from another local address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RebindPathError {
+    /// There is no such path.
+    #[error("there is no such path")]
+    UnknownPath,
+    /// The peer lets nobody send from another address than that of the handshake.
+    #[error("the peer does not allow other addresses (disable_active_migration)")]
+    MigrationDisabled,
+    /// The peer's address cannot be reached from there.
+    #[error("the peer cannot be reached from this address")]
+    BadAddress,
+}

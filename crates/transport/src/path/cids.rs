@@ -225,7 +225,14 @@ impl RemoteCids {
             cid: new.cid,
             token: Some(new.token),
         };
+        // What comes late with a lower number is to be retired.
+        cids.retire_prior_to = new.retire_prior_to;
         cids
+    }
+
+    /// Whether this is one of the IDs that are not retired.
+    pub(crate) fn contains(&self, cid: &ConnectionId) -> bool {
+        self.known().any(|known| known.cid == *cid)
     }
 
     /// The ID to send to.

@@ -1,7 +1,7 @@
 //! The paths of a connection.
 
-use super::Path;
-use crate::units::PathId;
+use super::{NetworkPath, Path};
+use crate::units::{FourTuple, PathId};
 
 /// All paths, by identifier. A single-path connection is a set of one.
 ///
@@ -49,6 +49,18 @@ impl PathSet {
     pub(crate) fn remove(&mut self, id: PathId) -> Option<Path> {
         let index = self.index(id)?;
         Some(self.paths.remove(index))
+    }
+
+    /// The network path with these addresses. Several paths may have them: one that is not abandoned
+    /// comes first.
+    pub(crate) fn network_mut(&mut self, four_tuple: &FourTuple) -> Option<&mut NetworkPath> {
+        let knows = |path: &mut Path| path.network_mut(four_tuple).is_some();
+        let open = self
+            .paths
+            .iter_mut()
+            .position(|path| !path.is_abandoned() && knows(path));
+        let index = open.or_else(|| self.paths.iter_mut().position(knows))?;
+        self.paths.get_mut(index)?.network_mut(four_tuple)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> + Clone {

@@ -93,5 +93,11 @@ operations! {
         39 ReceiveMessages { on: u8 };
         /// Tells when the next message will be sent: in so many milliseconds.
         40 NextMessage { on: u8, within: u8 };
+        /// Opens a further path from another of the client's addresses.
+        41 OpenPath { on: u8, from: u8 };
+        /// Abandons a path.
+        42 AbandonPath { on: u8, path: u8, code: u8 };
+        /// Wishes that a path be used (lowest bit of `status` 0), or kept in reserve.
+        43 PathStatus { on: u8, path: u8, status: u8 };
     }
 }

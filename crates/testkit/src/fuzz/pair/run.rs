@@ -1,13 +1,14 @@
 //! What each operation does.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use tautline_transport::{
     connection::EndpointEvent,
+    multipath::PathStatus,
     stream::sched::Priority,
     time::Instant,
-    units::{Dir, Ecn, FourTuple, Side},
+    units::{Dir, Ecn, FourTuple, PathId, Side},
 };
 
 use super::{
@@ -286,6 +287,9 @@ impl World {
             | Op::SendMessage { on, .. }
             | Op::ReceiveMessages { on }
             | Op::NextMessage { on, .. }
+            | Op::OpenPath { on, .. }
+            | Op::AbandonPath { on, .. }
+            | Op::PathStatus { on, .. }
             | Op::Close { on, .. }
             | Op::UpdateKeys { on }
             | Op::Ping { on }
@@ -318,6 +322,31 @@ impl World {
                 } = end;
                 messages.send(connection, now, len, within, behind);
                 self.expect_messages();
+            }
+            Op::OpenPath { from, .. } => {
+                let connection = &mut end.connection;
+                let port = connection.local_address().port();
+                let to = FourTuple {
+                    local: SocketAddr::from(([10, 0, 2, from], port)),
+                    remote: connection.remote_address(),
+                };
+                let _ = connection.open_path(now, to);
+            }
+            Op::AbandonPath { path, code, .. } => {
+                let path = PathId(u32::from(path % 10));
+                let done = end.connection.abandon_path(now, path, code.into());
+                if done.is_ok() {
+                    // Both ends may give up the last two at once.
+                    self.may_fail = true;
+                }
+            }
+            Op::PathStatus { path, status, .. } => {
+                let path = PathId(u32::from(path % 10));
+                let status = match status & 1 {
+                    0 => PathStatus::Available,
+                    _ => PathStatus::Backup,
+                };
+                let _ = end.connection.set_path_status(path, status);
             }
             Op::ReceiveMessages { .. } => {
                 end.connection.receive_messages();

@@ -16,6 +16,7 @@ use tautline_transport::{
     congestion,
     endpoint::TokenStore,
     fec::redundancy,
+    multipath::MultipathConfig,
     observe::{QlogFactory, SharedSinkFactory, TeeFactory},
     stream::sched,
     units::Side,
@@ -36,7 +37,7 @@ pub(crate) mod end {
     pub(crate) const NO_ACK_FREQUENCY: u16 = 1 << 3;
     pub(crate) const TIMESTAMPS: u16 = 1 << 4;
     pub(crate) const NO_DATAGRAMS: u16 = 1 << 5;
-    /// Means nothing as long as connections have one path.
+    /// In effect where both ends have it.
     pub(crate) const MULTIPATH: u16 = 1 << 6;
     pub(crate) const NO_PACING: u16 = 1 << 7;
     pub(crate) const NO_MTU_DISCOVERY: u16 = 1 << 8;
@@ -198,6 +199,9 @@ impl Setup {
             config.limits.queued_control_frames = 2;
             config.limits.out_of_order_stream_closures = 2;
             config.limits.pending_events = 8;
+        }
+        if has(end::MULTIPATH) {
+            config.multipath = Some(MultipathConfig::default());
         }
         if self.windows != 0 {
             let window = |exponent: u8| WindowConfig::fixed(256 << exponent);

@@ -534,6 +534,47 @@ fn behaviours() -> Vec<(&'static str, Setup, Vec<Op>)> {
                 Op::Run { rounds: 10 },
             ],
         ),
+        (
+            "several_paths",
+            Setup {
+                client: end::MULTIPATH,
+                server: end::MULTIPATH,
+                ..plain()
+            },
+            vec![
+                CONNECT,
+                Op::OpenPath { on: 0, from: 1 },
+                Op::OpenPath { on: 0, from: 2 },
+                Op::Run { rounds: 8 },
+                Op::PathStatus {
+                    on: 1,
+                    path: 1,
+                    status: 1,
+                },
+                Op::Open { on: 0, dir: 0 },
+                Op::Write {
+                    on: 0,
+                    stream: 0,
+                    len: 9_000,
+                },
+                Op::UpdateKeys { on: 0 },
+                Op::Run { rounds: 2 },
+                Op::AbandonPath {
+                    on: 1,
+                    path: 2,
+                    code: 0x3e,
+                },
+                Op::DropAll { to: 0 },
+                Op::AbandonPath {
+                    on: 0,
+                    path: 0,
+                    code: 0,
+                },
+                Op::Run { rounds: 16 },
+                Op::OpenPath { on: 0, from: 3 },
+                Op::Run { rounds: 8 },
+            ],
+        ),
     ]
 }
 
