@@ -224,8 +224,8 @@ impl Connection {
 
     /// Bytes of an application datagram that fit a packet on whichever path it takes.
     pub(crate) fn datagram_room(&self) -> usize {
-        let usable = self.paths.iter().filter(|path| path.is_usable());
-        let Some(path) = usable.min_by_key(|path| path.mtu.current()) else {
+        let live = self.paths.iter().filter(|path| !path.is_abandoned());
+        let Some(path) = live.min_by_key(|path| path.mtu.current()) else {
             return 0;
         };
         // Header byte, connection ID, packet number, AEAD tag; below, frame type and length.

@@ -185,16 +185,19 @@ impl Connection {
     /// Asks the scheduler about the paths that work.
     fn choose_path(&mut self, now: Instant) -> Option<Choice> {
         let views = self.path_views(now);
-        let more_follows = self.streams.more_may_follow();
-        let waiting = match self.streams.all_waiting_bytes(FORESEEN) {
+        // What is most urgent goes first, and so it is for this that a path is chosen; without streams,
+        // for a datagram or a frame.
+        let waiting = self.streams.most_urgent();
+        let (waiting, more_follows) = match waiting {
+            Some(waiting) => (waiting.bytes(), waiting.more_follows),
             // Nobody knows, of so many streams.
-            0 if self.streams.has_data() => FORESEEN,
-            bytes => bytes,
+            None if self.streams.has_data() => (FORESEEN, true),
+            None => (0, false),
         };
         let view = SchedulerView {
             now,
             paths: &views,
-            waiting,
+            waiting: waiting.min(FORESEEN),
             more_follows,
         };
         let multipath = self.multipath.as_mut()?;
@@ -269,7 +272,7 @@ impl Connection {
                 let usual = from.one_way_delay();
                 // A copy stands for the original, whose own loss then calls for nothing: it must not take
                 // longer than finding that out would.
-                let soon = by.one_way_delay() < from.one_way_delay() + from.rtt() / 4;
+                let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
                 let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
@@ -311,7 +314,7 @@ fn view_of(path: &Path, may_send: bool) -> PathView {
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
-        latest_rtt: rtt.latest(),
+        recent_rtt: rtt.recent(),
         min_rtt: rtt.min(),
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),

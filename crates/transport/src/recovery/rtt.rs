@@ -13,6 +13,8 @@ pub struct RttEstimator {
     variance: Duration,
     min: Duration,
     has_sample: bool,
+    /// The two newest samples without the peer's delay.
+    newest: [Duration; 2],
     /// The next sample replaces the minimum.
     restart_min: bool,
 }
@@ -27,6 +29,7 @@ impl RttEstimator {
             variance: initial / 2,
             min: initial,
             has_sample: false,
+            newest: [initial; 2],
             restart_min: false,
         }
     }
@@ -61,6 +64,13 @@ impl RttEstimator {
         self.has_sample
     }
 
+    /// The round trip now, without the peer's delay: the smaller of the two newest samples, so that a
+    /// single straggler counts for nothing.
+    pub fn recent(&self) -> Duration {
+        let [newest, before] = self.newest;
+        newest.min(before)
+    }
+
     /// A probe timeout without max_ack_delay and backoff: srtt + max(4 rttvar, 1 ms).
     pub fn pto_base(&self) -> Duration {
         self.smoothed
@@ -83,6 +93,7 @@ impl RttEstimator {
             self.min = sample;
             self.smoothed = sample;
             self.variance = sample / 2;
+            self.newest = [sample; 2];
             return;
         }
         // min_rtt takes the raw sample. s5.2.
@@ -97,6 +108,7 @@ impl RttEstimator {
         } else {
             sample
         };
+        self.newest = [adjusted, self.newest[0]];
         let deviation = self.smoothed.abs_diff(adjusted);
         self.variance = self.variance / 4 * 3 + deviation / 4;
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;

@@ -20,6 +20,29 @@ const SHORTEST_PIECE_BYTES: usize = 32;
 /// every packet.
 const MOST_ASKED: usize = 256;
 
+/// Bytes that wait to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    lost: u64,
+    new: u64,
+    /// Whether more may follow: data beyond a limit of the peer's, or of an application that has not
+    /// finished.
+    pub more_follows: bool,
+}
+
+impl Waiting {
+    /// What is sent again included.
+    pub fn bytes(&self) -> u64 {
+        self.lost.saturating_add(self.new)
+    }
+
+    fn add(&mut self, other: Self) {
+        self.lost = self.lost.saturating_add(other.lost);
+        self.new = self.new.saturating_add(other.new);
+        self.more_follows |= other.more_follows;
+    }
+}
+
 impl StreamSet {
     /// Whether flow-control, reset or stop frames wait.
     pub fn has_control(&self) -> bool {
@@ -115,51 +138,40 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
-    /// As [`Self::waiting_bytes`], with all that was lost, not only the first of it in each stream.
-    pub fn all_waiting_bytes(&self, enough: u64) -> u64 {
+    /// What waits in the most urgent of the streams that may send, as far as flow control lets it go. Of
+    /// more streams than can be looked at with little work nothing is known.
+    pub fn most_urgent(&self) -> Option<Waiting> {
         if self.table.slots_len() > MOST_ASKED {
-            return 0;
+            return None;
         }
         let credit = self.credit.available();
-        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
-        for stream in self.table.iter() {
-            if left == 0 || lost.saturating_add(new.min(credit)) >= enough {
-                break;
-            }
-            if stream.ready
-                && let Some(send) = &stream.send
-            {
-                left -= 1;
-                lost = lost.saturating_add(send.lost_bytes());
-                new = new.saturating_add(send.waiting_bytes().1);
-            }
-        }
-        lost.saturating_add(new.min(credit))
-    }
-
-    /// Whether more may follow what [`Self::all_waiting_bytes`] counts: data beyond a limit of the peer's,
-    /// or of an application that has not finished. What cannot be told with little work is taken for
-    /// yes.
-    pub fn more_may_follow(&self) -> bool {
-        if self.table.slots_len() > MOST_ASKED {
-            return true;
-        }
-        let (mut new, mut left) = (0u64, self.ready);
+        let mut most: Option<(u8, Waiting)> = None;
+        let mut left = self.ready;
         for stream in self.table.iter() {
             if left == 0 {
                 break;
             }
-            if stream.ready
-                && let Some(send) = &stream.send
-            {
-                left -= 1;
-                new = new.saturating_add(send.waiting_bytes().1);
-                if !send.finishes_within_credit() {
-                    return true;
-                }
+            let Some(send) = stream.send.as_ref().filter(|_| stream.ready) else {
+                continue;
+            };
+            left -= 1;
+            let urgency = stream.priority.urgency;
+            let of_this = Waiting {
+                lost: send.lost_bytes(),
+                new: send.waiting_bytes().1,
+                more_follows: !send.finishes_within_credit(),
+            };
+            match &mut most {
+                Some((least, waiting)) if *least == urgency => waiting.add(of_this),
+                Some((least, _)) if *least < urgency => {}
+                _ => most = Some((urgency, of_this)),
             }
         }
-        new > self.credit.available()
+        most.map(|(_, mut waiting)| {
+            waiting.more_follows |= waiting.new > credit;
+            waiting.new = waiting.new.min(credit);
+            waiting
+        })
     }
 
     /// Whether some stream has data that only flow control keeps from leaving, or an application that

@@ -36,7 +36,7 @@ struct Course {
 
 impl Course {
     fn new(path: &PathView) -> Self {
-        let rtt = path.rtt().as_secs_f64().max(1e-6);
+        let rtt = path.recent_rtt.as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
             // What is lost arrives two round trips later.

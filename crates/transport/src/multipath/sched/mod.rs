@@ -36,8 +36,8 @@ pub struct PathView {
     pub status: PathStatus,
     /// Smoothed round-trip time; the estimate for a path without a sample.
     pub smoothed_rtt: Duration,
-    /// Newest round-trip sample.
-    pub latest_rtt: Duration,
+    /// The round trip now: the smaller of the two newest samples, without the peer's delay.
+    pub recent_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Mean deviation of the round-trip time.
@@ -60,16 +60,10 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// The round trip now. A single long sample may be an acknowledgement that was delayed, a single
-    /// short one shows that a queue has gone.
-    pub fn rtt(&self) -> Duration {
-        self.smoothed_rtt.min(self.latest_rtt)
-    }
-
     /// What the next packet takes to the peer: half of the shortest round trip, and the queue that our
     /// own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        let seen = self.rtt().saturating_sub(self.min_rtt / 2);
+        let seen = self.recent_rtt.saturating_sub(self.min_rtt / 2);
         if !self.queues() {
             return seen;
         }
@@ -84,7 +78,7 @@ impl PathView {
     /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
     /// the path delivers.
     pub fn queues(&self) -> bool {
-        self.rtt() > self.min_rtt + self.min_rtt / 4
+        self.recent_rtt > self.min_rtt + self.min_rtt / 4
     }
 
     /// Bytes the window still takes.

@@ -18,7 +18,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         may_send: true,
         status: PathStatus::Available,
         smoothed_rtt: rtt,
-        latest_rtt: rtt,
+        recent_rtt: rtt,
         min_rtt: rtt,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
