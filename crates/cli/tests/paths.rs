@@ -33,7 +33,7 @@ fn perf_tells_what_each_path_carried() {
     let output = tautline()
         .args(["perf", "client", &format!("127.0.0.1:{}", server.port)])
         .args(["--pin", &server.fingerprint, "--json", "--requests", "0"])
-        .args(["--download", "8M", "--upload", "8M"])
+        .args(["--download", "50M", "--upload", "50M"])
         .args(["--paths", "127.0.0.1,127.0.0.2"])
         .args(more)
         .output()
@@ -45,7 +45,7 @@ fn perf_tells_what_each_path_carried() {
     for (path, address) in paths.iter().zip(["127.0.0.1:", "127.0.0.2:"]) {
         assert!(path["local"].as_str().unwrap().starts_with(address));
         for way in ["bytes_sent", "bytes_received"] {
-            assert!(path[way].as_u64().unwrap() > 1_000_000, "{paths:?}");
+            assert!(path[way].as_u64().unwrap() > 500_000, "{paths:?}");
         }
     }
     let shares = paths.iter().map(|path| path["share"].as_f64().unwrap());

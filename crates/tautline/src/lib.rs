@@ -1,6 +1,7 @@
 //! QUIC for tokio that stays taut on slack networks.
 //!
-//! [`Endpoint`] is one UDP address; [`Connection`] one peer; [`SendStream`] and [`RecvStream`] the
+//! [`Endpoint`] is one UDP address; [`Connection`] one peer, over one path or several
+//! ([`Connection::open_path`]); [`SendStream`] and [`RecvStream`] the
 //! halves of a stream (also tokio's `AsyncWrite` and `AsyncRead`). Plain RFC 9000 on the wire:
 //! every other QUIC stack can talk to it. If you know quinn, see `docs/coming-from-quinn.md`.
 //!
@@ -109,6 +110,11 @@ pub use stream::{ReadChunk, RecvStream, SendStream};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/messages.md")]
 struct MessagesDoctest;
+
+/// The example of `docs/paths.md`, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/paths.md")]
+struct PathsDoctest;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

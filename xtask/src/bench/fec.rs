@@ -2,15 +2,14 @@
 //!
 //! Arms of one round run side by side, in turning order; only ratios within a round are told.
 
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
 use super::{
     Options,
+    arms::{self, Arm, cpu, goodput, ratios, spread},
     compare::median,
     instructions,
-    program::{Both, Program, Programs},
+    program::{Both, Programs},
     report::{Section, Table},
 };
 
@@ -20,82 +19,34 @@ const VARIABLE: &str = "BENCH_FEC";
 const WANTED_GOODPUT: f64 = 0.97;
 const GOAL_GOODPUT: f64 = 0.99;
 const WANTED_CPU: f64 = 1.03;
-/// Fewer rounds than that say little of single per cents.
-const LEAST_ROUNDS: usize = 15;
-
-/// One way to run; the first is what the others are compared with.
-struct Arm {
-    name: &'static str,
-    scheduler: Option<&'static str>,
-}
-
 const ARMS: [Arm; 4] = [
     Arm {
         name: "plain",
-        scheduler: None,
+        set: None,
     },
     // The same again: what ratios do by themselves here.
     Arm {
         name: "plain again",
-        scheduler: None,
+        set: None,
     },
     Arm {
         name: "auto",
-        scheduler: Some("auto"),
+        set: Some((VARIABLE, "auto")),
     },
     // It protects whether that is worth something or not.
     Arm {
         name: "constant:25,20",
-        scheduler: Some("constant:25,20"),
+        set: Some((VARIABLE, "constant:25,20")),
     },
 ];
 /// The arm that has bars.
 const AUTO: &str = "auto";
 
-impl Arm {
-    fn command(&self, program: &Program, programs: &Programs) -> Command {
-        let mut command = program.command(&programs.identity);
-        command.env_remove(VARIABLE);
-        if let Some(scheduler) = self.scheduler {
-            command.env(VARIABLE, scheduler);
-        }
-        command
-    }
-
-    fn measure(&self, programs: &Programs, load: &[String]) -> Result<Both> {
-        let program = programs.ours();
-        let mut server = self.command(program, programs);
-        let mut client = self.command(program, programs);
-        program.measure_with(&mut server, &mut client, load)
-    }
-}
-
-fn goodput(both: &Both) -> f64 {
-    both.figure("bytes") / both.figure("seconds")
-}
-
-fn cpu(both: &Both) -> f64 {
-    both.cpu() / both.figure("bytes")
-}
-
 pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
     println!("\nErasure correction");
     let load = ["bulk", "--mb", &options.mb.to_string()].map(str::to_owned);
-    let rounds = options.runs.max(LEAST_ROUNDS);
-    let mut done: Vec<Vec<Both>> = ARMS.iter().map(|_| Vec::new()).collect();
-    for round in 0..rounds {
-        for index in (0..ARMS.len()).map(|index| (round + index) % ARMS.len()) {
-            let both = ARMS[index].measure(programs, &load)?;
-            println!(
-                "  run {} {:15} {:.2} Gb/s, {:.3} CPU-s per GB",
-                round + 1,
-                ARMS[index].name,
-                goodput(&both) * 8e-9,
-                cpu(&both) * 1e9
-            );
-            done[index].push(both);
-        }
-    }
+    let rounds = arms::rounds(options);
+    let done = arms::run(programs, &ARMS, &load, rounds)?;
     let mut text = format!(
         "Ours only: one stream of one connection, server to client, {} MB, nothing lost; erasure \
          correction negotiated at both ends against not negotiated. {rounds} rounds; a ratio is the \
@@ -113,7 +64,7 @@ pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
     if options.mb != 1_000 {
         command += &format!(" --mb {}", options.mb);
     }
-    if options.runs > LEAST_ROUNDS {
+    if options.runs > arms::LEAST_ROUNDS {
         command += &format!(" --runs {}", options.runs);
     }
     if options.instructions {
@@ -124,14 +75,6 @@ pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
         command,
         text,
     })
-}
-
-/// The ratios of an arm to the first one, round by round.
-fn ratios(done: &[Vec<Both>], arm: usize, figure: fn(&Both) -> f64) -> Vec<f64> {
-    let pairs = done[arm].iter().zip(&done[0]);
-    pairs
-        .map(|(it, plain)| figure(it) / figure(plain))
-        .collect()
 }
 
 fn table(done: &[Vec<Both>]) -> Table {
@@ -166,15 +109,6 @@ fn table(done: &[Vec<Both>]) -> Table {
         table.row(row);
     }
     table
-}
-
-/// Median and quarters.
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    let lower = median(values[..half].to_vec());
-    let upper = median(values[values.len() - half..].to_vec());
-    format!("{:.3} ({lower:.3}-{upper:.3})", median(values))
 }
 
 fn bars(done: &[Vec<Both>]) -> String {

@@ -4,12 +4,14 @@
 //! `interop/bench/kit`). Figures of a noisy machine mean little by themselves: runs of all stacks
 //! are interleaved, and what counts are ratios, CPU time and instructions.
 
+mod arms;
 mod codes;
 mod compare;
 mod fec;
 mod instructions;
 mod memory;
 mod pacing;
+mod paths;
 mod program;
 mod report;
 mod sim;
@@ -68,6 +70,8 @@ enum What {
     Pacing,
     /// Erasure correction negotiated where nothing is lost, beside plain: goodput and CPU per GB.
     Fec,
+    /// Two paths on loopback beside one: goodput and CPU per GB.
+    Paths,
     /// Instructions per packet and where they go.
     Callgrind,
     /// Our erasure codes beside reed-solomon-simd, rlnc, raptorq and reed-solomon-erasure: ratios to
@@ -107,6 +111,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     if wanted(What::Fec) {
         report.put(&fec::run(&programs, options)?)?;
+    }
+    if wanted(What::Paths) {
+        report.put(&paths::run(&programs, options)?)?;
     }
     if wanted(What::Callgrind) {
         report.put(&instructions::run(&programs)?)?;

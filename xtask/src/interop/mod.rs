@@ -2,7 +2,8 @@
 //!
 //! Purpose: one table that shows, cell by cell, what works between us and strangers' programs.
 //! Owns: the cases (`case.rs`), the peers (`peer/`), running one cell (`cell.rs`), judging it
-//! (`evidence.rs`), the document (`document.rs`), installing what is missing (`install.rs`).
+//! (`evidence.rs`), the document (`document.rs`), installing what is missing (`install.rs`), two
+//! paths at once with noq (`multipath.rs`).
 //! Does not own: the programs themselves (`interop/` at the root, a workspace of its own).
 //!
 //! A cell runs a server, a client, and `interop-proxy` between them. It is a tick when every
@@ -16,6 +17,7 @@ mod document;
 mod evidence;
 mod files;
 mod install;
+mod multipath;
 mod peer;
 mod process;
 
@@ -52,6 +54,10 @@ pub(crate) struct Options {
     /// List peers and cases.
     #[arg(long)]
     list: bool,
+    /// Instead of all that: two paths (RFC 10069) with noq over two emulated links; writes
+    /// docs/interop-multipath.md. Takes two minutes.
+    #[arg(long)]
+    multipath: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -59,6 +65,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         println!("peers: {}", names(peer::ALL.iter().map(|peer| peer.name)));
         println!("cases: {}", names(Case::ALL.iter().map(|case| case.name())));
         return Ok(());
+    }
+    if options.multipath {
+        return multipath::run(!options.no_build);
     }
     let peers = chosen(peer::ALL, &options.peer, |peer| peer.name)?;
     let cases = chosen(Case::ALL, &options.case, |case| case.name())?;

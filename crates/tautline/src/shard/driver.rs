@@ -22,11 +22,15 @@ use tautline_transport::{
     trim,
 };
 
-use super::{Shard, ShardState, count, handover, path_sockets::PathSocket, timers::TimerQueue};
+use super::{
+    Shard, ShardState, count, handover,
+    io::{Io, OLD_SOCKET_LIFETIME, ShardSockets},
+    timers::TimerQueue,
+};
 use crate::{
     conn::{ConnShared, ConnState},
     endpoint::{Hub, Incoming},
-    socket::{BoundSocket, ReceiveBuffers, Received, Sent, Socket, canonical},
+    socket::{Received, Sent, canonical},
     timer::Timer,
 };
 
@@ -47,14 +51,10 @@ const UNREACHABLE_PER_ROUND: usize = 4;
 /// Tasks woken at once when little comes in; the rest hear of it after these have sent. With many
 /// small requests at once, both ends then work at the same time instead of in turns.
 const TASKS_PER_TURN: usize = 32;
-/// Largest batch; no larger than one UDP payload may be.
-const BATCH_BYTES: usize = 65_507;
 /// A socket that only fails is asked again this often.
 const RECEIVE_RETRY: Duration = Duration::from_millis(10);
 /// A socket that was full is tried again after this long even if it does not tell.
 const SEND_RETRY: Duration = Duration::from_millis(2);
-/// A replaced socket is listened to for this long: packets to it may be under way.
-const OLD_SOCKET_LIFETIME: Duration = Duration::from_secs(3);
 
 /// Runs one shard. A future that ends when nobody needs the shard any more.
 #[derive(Debug)]
@@ -79,49 +79,11 @@ pub(crate) struct Driver {
     steering: Option<Steering>,
 }
 
-/// The sockets of one shard.
-#[derive(Debug)]
-pub(crate) struct ShardSockets {
-    /// Connections start here.
-    pub(crate) main: BoundSocket,
-    pub(crate) others: Vec<BoundSocket>,
-}
-
 /// What a shard of several must know to recognise other shards' packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steering {
     pub(crate) shards: u16,
     pub(crate) cid_len: usize,
-}
-
-/// The socket side of a driver.
-#[derive(Debug)]
-struct Io {
-    socket: Socket,
-    /// Further addresses: those of the endpoint, such as a server's preferred one, and of paths.
-    others: Vec<Further>,
-    /// After a failure of one of them, when to receive from them again.
-    others_paused_until: Option<Instant>,
-    /// The socket before a rebind, and until when it is listened to.
-    old: Option<(Socket, Instant)>,
-    buffers: ReceiveBuffers,
-    /// The batch under construction, or the one the kernel has no room for yet.
-    out: Box<[u8]>,
-    unsent: Option<Transmit>,
-    /// Stateless answers.
-    answer: Vec<u8>,
-    /// After a failure, when to receive again.
-    paused_until: Option<Instant>,
-}
-
-/// A socket beside the main one.
-#[derive(Debug)]
-struct Further {
-    socket: Socket,
-    /// Opened for paths, and closed when none needs it.
-    for_paths: Option<Arc<PathSocket>>,
-    /// Nobody uses it; it is closed then.
-    closes: Option<Instant>,
 }
 
 /// What came of a step of the driver.
@@ -141,27 +103,10 @@ impl Driver {
         sockets: ShardSockets,
         steering: Option<Steering>,
     ) -> std::io::Result<Self> {
-        let others = sockets.others.into_iter().map(|bound| {
-            Ok(Further {
-                socket: bound.into_socket()?,
-                for_paths: None,
-                closes: None,
-            })
-        });
         Ok(Self {
             shard,
             hub,
-            io: Io {
-                socket: sockets.main.into_socket()?,
-                others: others.collect::<std::io::Result<_>>()?,
-                others_paused_until: None,
-                old: None,
-                buffers: ReceiveBuffers::new(),
-                out: vec![0; BATCH_BYTES].into_boxed_slice(),
-                unsent: None,
-                answer: Vec::new(),
-                paused_until: None,
-            },
+            io: Io::new(sockets)?,
             timer: Timer::new(),
             timers: TimerQueue::default(),
             ready: VecDeque::new(),
@@ -606,10 +551,7 @@ impl Driver {
             Some(_) => Some(self.shard.now() + SEND_RETRY),
             None => self.timers.next(),
         };
-        let old = self.io.old.as_ref().map(|(_, until)| *until);
-        let closing = self.io.others.iter().filter_map(|further| further.closes);
-        let paused = earliest(self.io.paused_until, self.io.others_paused_until);
-        earliest(earliest(due, paused), earliest(old, closing.min()))
+        earliest(due, self.io.next_deadline())
     }
 
     /// Whether nobody needs this shard any more.
@@ -658,85 +600,6 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.shard.bury();
-    }
-}
-
-impl Io {
-    /// Sends the batch in `out`; pending means it is kept until the kernel has room.
-    fn send(&mut self, cx: &mut Context<'_>, transmit: Transmit) -> Poll<Sent> {
-        let socket = self.socket_for(&transmit);
-        let sent = socket.poll_send(cx, &transmit, self.batch(&transmit));
-        if sent.is_pending() {
-            self.unsent = Some(transmit);
-        }
-        sent
-    }
-
-    /// Sends what the kernel had no room for.
-    fn flush(&mut self, cx: &mut Context<'_>, shard: &Shard) -> Poll<()> {
-        if let Some(transmit) = &self.unsent {
-            let socket = self.socket_for(transmit);
-            let sent = std::task::ready!(socket.poll_send(cx, transmit, self.batch(transmit)));
-            if sent != Sent::Taken {
-                count(&shard.counters.send_failures, 1);
-            }
-            self.unsent = None;
-        }
-        Poll::Ready(())
-    }
-
-    /// The socket that is bound where the datagram comes from.
-    fn socket_for(&self, transmit: &Transmit) -> &Socket {
-        let local = transmit.four_tuple.local;
-        let other = self.others.iter().find(|it| it.socket.is_at(local));
-        other.map_or(&self.socket, |further| &further.socket)
-    }
-
-    /// Datagrams that every socket takes at once.
-    fn max_segments(&self) -> usize {
-        let others = self.others.iter().map(|it| it.socket.max_segments());
-        others.fold(self.socket.max_segments(), usize::min)
-    }
-
-    /// Sockets that were opened for paths since the last call.
-    fn take_path_sockets(&mut self, shard: &Shard) {
-        for (bound, path_socket) in shard.path_sockets.take_unclaimed() {
-            // Without a runtime nothing is sent at all.
-            if let Ok(socket) = bound.into_socket() {
-                self.others.push(Further {
-                    socket,
-                    for_paths: Some(path_socket),
-                    closes: None,
-                });
-            }
-        }
-    }
-
-    /// Closes sockets that no path has needed for a while.
-    fn close_unused(&mut self, shard: &Shard) {
-        if self.others.iter().all(|it| it.for_paths.is_none()) {
-            return;
-        }
-        let now = shard.now();
-        self.others.retain_mut(|further| {
-            let Some(path_socket) = &further.for_paths else {
-                return true;
-            };
-            if path_socket.is_used() {
-                further.closes = None;
-                return true;
-            }
-            let closes = *further.closes.get_or_insert(now + OLD_SOCKET_LIFETIME);
-            now < closes || !shard.path_sockets.give_up(path_socket)
-        });
-    }
-
-    fn batch(&self, transmit: &Transmit) -> &[u8] {
-        self.out.get(..transmit.len).unwrap_or_default()
-    }
-
-    fn heard_icmp(&self) -> bool {
-        self.socket.heard_icmp()
     }
 }
 

@@ -3,13 +3,14 @@
 //! Purpose: run the state machines of many connections in one task, so that a packet passes no
 //! channel on its way from the socket to the application or back.
 //! Owns: [`Shard`] (what applications reach: the connection table, the dirty queue, the driver's
-//! waker), [`Driver`] (`driver.rs`: receive, run, send, sleep), timers (`timers.rs`), packets on
+//! waker), [`Driver`] (`driver.rs`: receive, run, send, sleep; its sockets: `io.rs`), timers (`timers.rs`), packets on
 //! the way between shards (`handover.rs`), sockets of further paths (`path_sockets.rs`).
 //! Does not own: what a connection does; how handles behave ([`crate::conn`]).
 //! Called by: `Endpoint` (connect, accept, close), connections (notify).
 
 mod driver;
 mod handover;
+mod io;
 mod path_sockets;
 mod timers;
 mod wake;
@@ -37,8 +38,9 @@ use crate::{
     endpoint::Hub,
     socket::{BindOptions, BoundSocket},
 };
-pub(crate) use driver::{Driver, ShardSockets, Steering};
+pub(crate) use driver::{Driver, Steering};
 use handover::Inbox;
+pub(crate) use io::ShardSockets;
 use path_sockets::PathSockets;
 pub(crate) use path_sockets::SocketUse;
 use wake::DriverWaker;

@@ -10,13 +10,15 @@ use bench_kit::{
 };
 use bytes::Bytes;
 use tautline::{
-    Endpoint, Profile, RecvStream, SendStream, TransportConfig, config::WindowConfig, tls,
-    transport::fec::redundancy::registry,
+    Endpoint, MultipathConfig, Profile, RecvStream, SendStream, TransportConfig,
+    config::WindowConfig, tls, transport::fec::redundancy::registry,
 };
 
 /// The environment variable with the redundancy scheduler, as `--fec` of the `tautline` program
 /// takes it; erasure correction is not negotiated without.
 pub const FEC: &str = "BENCH_FEC";
+/// The environment variable with the number of paths; multipath is not negotiated without.
+pub const PATHS: &str = "BENCH_PATHS";
 
 /// The stack.
 pub struct Ours;
@@ -46,7 +48,19 @@ fn configured() -> Result<TransportConfig> {
         config.fec.redundancy = registry::parse(scheduler)?;
         config.fec.decode = true;
     }
+    if paths()?.is_some() {
+        config.multipath = Some(MultipathConfig::default());
+    }
     Ok(config)
+}
+
+/// The number of paths that [`PATHS`] asks for.
+fn paths() -> Result<Option<u8>> {
+    let Some(paths) = std::env::var_os(PATHS) else {
+        return Ok(None);
+    };
+    let paths = paths.to_str().context("the number of paths is not UTF-8")?;
+    Ok(Some(paths.parse()?))
 }
 
 /// Any port.
@@ -91,7 +105,12 @@ impl Stack for Ours {
     }
 
     async fn connect(client: &Endpoint, server: SocketAddr) -> Result<Peer> {
-        Ok(Peer(client.connect(server, identity::NAME)?.await?))
+        let connection = client.connect(server, identity::NAME)?.await?;
+        for path in 1..paths()?.unwrap_or(1) {
+            let from = SocketAddr::from(([127, 0, 0, 1 + path], 0));
+            connection.open_path(from, server).await?;
+        }
+        Ok(Peer(connection))
     }
 }
 
@@ -115,9 +134,12 @@ impl Connection for Peer {
 
     fn counters(&self) -> String {
         let (stats, fec) = (self.0.stats(), self.0.fec_stats());
+        let received = self.0.paths().into_iter().map(|path| path.bytes_received);
+        let smaller =
+            received.clone().min().unwrap_or(0) as f64 / received.sum::<u64>().max(1) as f64;
         format!(
             "\"packets_received\":{},\"packets_sent\":{},\"bytes_received\":{},\
-             \"sources_received\":{},\"repairs_received\":{}",
+             \"sources_received\":{},\"repairs_received\":{},\"smaller_share\":{smaller}",
             stats.packets_received,
             stats.packets_sent,
             stats.bytes_received,

@@ -1,0 +1,95 @@
+//! Ours in several ways side by side: only ratios within a round are told.
+//!
+//! Arms of one round run one after the other, in turning order.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::{
+    Options,
+    compare::median,
+    program::{Both, Program, Programs},
+};
+
+/// Fewer rounds than that say little of single per cents.
+pub(super) const LEAST_ROUNDS: usize = 15;
+
+/// One way to run; the first is what the others are compared with.
+pub(super) struct Arm {
+    pub(super) name: &'static str,
+    /// An environment variable that `bench-ours` reads, at both ends.
+    pub(super) set: Option<(&'static str, &'static str)>,
+}
+
+impl Arm {
+    pub(super) fn command(&self, program: &Program, programs: &Programs) -> Command {
+        let mut command = program.command(&programs.identity);
+        for variable in ["BENCH_FEC", "BENCH_PATHS"] {
+            command.env_remove(variable);
+        }
+        command.envs(self.set);
+        command
+    }
+
+    fn measure(&self, programs: &Programs, load: &[String]) -> Result<Both> {
+        let program = programs.ours();
+        let mut server = self.command(program, programs);
+        let mut client = self.command(program, programs);
+        program.measure_with(&mut server, &mut client, load)
+    }
+}
+
+/// How often to run, as the options say.
+pub(super) fn rounds(options: &Options) -> usize {
+    options.runs.max(LEAST_ROUNDS)
+}
+
+/// Every arm so often; by arm.
+pub(super) fn run(
+    programs: &Programs,
+    arms: &[Arm],
+    load: &[String],
+    rounds: usize,
+) -> Result<Vec<Vec<Both>>> {
+    let mut done: Vec<Vec<Both>> = arms.iter().map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for index in (0..arms.len()).map(|index| (round + index) % arms.len()) {
+            let both = arms[index].measure(programs, load)?;
+            println!(
+                "  run {} {:15} {:.2} Gb/s, {:.3} CPU-s per GB",
+                round + 1,
+                arms[index].name,
+                goodput(&both) * 8e-9,
+                cpu(&both) * 1e9
+            );
+            done[index].push(both);
+        }
+    }
+    Ok(done)
+}
+
+pub(super) fn goodput(both: &Both) -> f64 {
+    both.figure("bytes") / both.figure("seconds")
+}
+
+pub(super) fn cpu(both: &Both) -> f64 {
+    both.cpu() / both.figure("bytes")
+}
+
+/// The ratios of an arm to the first one, round by round.
+pub(super) fn ratios(done: &[Vec<Both>], arm: usize, figure: fn(&Both) -> f64) -> Vec<f64> {
+    let pairs = done[arm].iter().zip(&done[0]);
+    pairs
+        .map(|(it, first)| figure(it) / figure(first))
+        .collect()
+}
+
+/// Median and quarters.
+pub(super) fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    let lower = median(values[..half].to_vec());
+    let upper = median(values[values.len() - half..].to_vec());
+    format!("{:.3} ({lower:.3}-{upper:.3})", median(values))
+}
