@@ -21,6 +21,9 @@ const FORESEEN: u64 = 64 << 20;
 /// too: to find out by a timeout would take several round trips.
 const WORTH_A_COPY: f64 = 0.002;
 
+/// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
+const GAIN: u32 = 8;
+
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -279,7 +282,7 @@ impl Connection {
                 let handed = path.recovery.hand_over(
                     &mut path.space,
                     by.datagram,
-                    |packet| any || packet.sent() + usual > arrives,
+                    |packet| any || packet.sent() + usual > arrives + from.recent_rtt / GAIN,
                     &mut fates,
                 );
                 fates.streams.forget_losses(notices);
