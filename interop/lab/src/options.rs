@@ -93,6 +93,10 @@ impl Settings {
         if options.fec.is_some() || options.fec_mode.is_some() {
             return Err(wrong("fec", format!("{maker} has no erasure correction")));
         }
+        if options.multipath.is_some() {
+            let problem = format!("{maker} uses one path here: only tautline uses several");
+            return Err(wrong("multipath", problem));
+        }
         match options.streams.as_deref() {
             None => {}
             Some("round-robin") => settings.fair = Some(true),

@@ -164,7 +164,7 @@ fn a_dying_path_costs_little() {
         let mut net = with_a_death(directions, "auto");
         let time = fetch_time(&mut net, 60 * SECOND);
         println!("{directions:?}: {time:.3}");
-        // 2 s at 20 Mb/s, and 3 s less of overheads at 10.
+        // 5 MB take 4.2 s over one path alone.
         assert!(time < 4.4, "{directions:?}: {time}");
     }
 }
@@ -241,15 +241,14 @@ fn both_ends_forget_a_path_that_failed_to_open() {
 
 #[test]
 fn redundant_paths_hide_each_others_losses() {
-    let lossy = |seed| {
+    let lossy = || {
         let mut link = wire(10, 22);
         for direction in [&mut link.forward, &mut link.backward] {
             direction.loss = tautline_sim::LossModel::uniform(0.05);
         }
-        let _ = seed;
         link
     };
-    let links = [lossy(1), lossy(2)];
+    let links = [lossy(), lossy()];
     let (mut net, _) = over(6, &links, "redundant", &[50_000; 4], |setup| setup);
     let both = fetch_time(&mut net, 60 * SECOND);
     let (mut net, _) = over(6, &links[..1], "redundant", &[50_000; 4], |setup| setup);

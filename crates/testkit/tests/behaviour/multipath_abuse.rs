@@ -19,15 +19,15 @@ use tautline_transport::{
     tls::Level,
     units::{FourTuple, PathId},
     wire::{
-        AckToWrite, Close, ConnectionId, Frame, NewConnectionId, PacketTypes, Reader, ResetToken,
-        Writer, decode_packet_number, row_of, write_ack,
+        Close, ConnectionId, Frame, NewConnectionId, PacketTypes, Reader, ResetToken,
+        decode_packet_number, row_of,
     },
 };
 
 use crate::{
     heap,
     kit::{MS, SECOND},
-    raw::{Arena, Peer, encode, second_address},
+    raw::{Arena, Peer, ack_of, encode, second_address},
 };
 
 /// What the raw peer allows at first; the victim allows 7.
@@ -92,18 +92,7 @@ fn path_ack(path: u32, range: RangeInclusive<u64>) -> Vec<u8> {
 
 /// A PATH_ACK of these ranges, descending.
 fn path_acks(path: u32, ranges: &[RangeInclusive<u64>]) -> Vec<u8> {
-    let mut buffer = vec![0; 1_000];
-    let mut writer = Writer::new(&mut buffer);
-    let ack = AckToWrite {
-        path: Some(PathId(path)),
-        largest: *ranges[0].end(),
-        delay: 0,
-        ranges: ranges.iter().cloned(),
-        ecn: None,
-        timestamps: None,
-    };
-    assert!(write_ack(&mut writer, ack));
-    writer.into_written().to_vec()
+    ack_of(Some(PathId(path)), ranges)
 }
 
 fn abandon(path: u32) -> Frame<'static> {

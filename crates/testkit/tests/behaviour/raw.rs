@@ -22,7 +22,7 @@ use tautline_transport::{
     error::{Code, ConnectionError},
     time::Instant,
     tls::{ClientSessionFactory, KeyChange, Level, PacketKey, ServerSessionFactory, Session},
-    units::{Ecn, Side},
+    units::{Ecn, PathId, Side},
     wire::{
         AckToWrite, ConnectionId, Frame, Header, LongHeader, LongType, Reader, TransportParameters,
         Version, Writer, encode_short, parse_header, patch_length, write_ack,
@@ -159,10 +159,15 @@ pub fn encode(frames: &[Frame<'_>]) -> Vec<u8> {
 
 /// An ACK frame of these ranges, descending.
 pub fn ack(ranges: &[RangeInclusive<u64>]) -> Vec<u8> {
+    ack_of(None, ranges)
+}
+
+/// A PATH_ACK frame of these ranges, descending, or an ACK frame without a path.
+pub fn ack_of(path: Option<PathId>, ranges: &[RangeInclusive<u64>]) -> Vec<u8> {
     let mut buffer = vec![0; 1_000];
     let mut writer = Writer::new(&mut buffer);
     let ack = AckToWrite {
-        path: None,
+        path,
         largest: *ranges[0].end(),
         delay: 0,
         ranges: ranges.iter().cloned(),

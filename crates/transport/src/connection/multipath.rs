@@ -15,17 +15,17 @@ use super::{
 };
 use crate::{
     endpoint::DatagramMeta,
-    error::TransportError,
+    error::{Code, TransportError},
     multipath::{
         AbandonPathError, OpenPathError, PathIds, PathNotices, PathStatus, Unopened, abandon,
-        sched::Scheduler,
+        sched::{PathView, Scheduler},
     },
     packet::{PacketWriter, Token},
     path::{Path, PathEvent, PathPhase},
     space::SpaceKind,
     time::Instant,
     units::{FourTuple, PathId},
-    wire::{NewConnectionId, TransportParameters},
+    wire::{ConnectionId, NewConnectionId, TransportParameters},
 };
 
 /// Paths that wait to be opened at most; 64 bytes each.
@@ -44,13 +44,13 @@ pub(crate) struct Multipath {
     /// What the paths' congestion controllers are told of each other.
     pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
-    pub(super) views: Vec<crate::multipath::sched::PathView>,
+    pub(super) views: Vec<PathView>,
 }
 
 impl Multipath {
     /// Whether something waits that any path may carry.
     pub(super) fn has_frames(&self) -> bool {
-        !self.notices.is_empty() || self.ids.iter().any(|(_, it)| it.has_unsent())
+        !self.notices.is_empty() || self.ids.has_news()
     }
 
     /// Whether the application waits for the path to open.
@@ -68,11 +68,8 @@ impl Multipath {
     /// Writes what fits of it.
     pub(super) fn write(&mut self, writer: &mut PacketWriter<'_>) {
         self.notices.write(writer);
-        for (id, unopened) in self.ids.iter_mut() {
-            if !write_path_news(id, unopened, writer) {
-                return;
-            }
-        }
+        self.ids
+            .write_news(|id, unopened| write_path_news(id, unopened, writer));
     }
 }
 
@@ -296,10 +293,9 @@ impl Connection {
             self.report_abandoned(id, code, false);
             return Ok(());
         }
-        let Some(path) = self.paths.get(id).filter(|path| !path.is_abandoned()) else {
+        if self.paths.get(id).is_none_or(Path::is_abandoned) {
             return Err(AbandonPathError::UnknownPath);
-        };
-        debug_assert_eq!(path.id, id);
+        }
         if !left {
             return Err(AbandonPathError::LastPath);
         }
@@ -507,7 +503,7 @@ impl Connection {
         if !left && !path.is_abandoned() {
             // RFC 10069 s3.4: without a path there is no connection.
             return Err(TransportError::new(
-                crate::error::Code::NO_ERROR,
+                Code::NO_ERROR,
                 "the last path was abandoned",
             ));
         }
@@ -617,7 +613,7 @@ impl Connection {
         let Some(unopened) = unopened(&mut self.multipath, id) else {
             return Ok(());
         };
-        let packet_dcid = crate::wire::ConnectionId::EMPTY;
+        let packet_dcid = ConnectionId::EMPTY;
         if unopened.local.on_retire(sequence, &packet_dcid)? {
             let first_sequence = unopened.local.next_sequence();
             self.outbox

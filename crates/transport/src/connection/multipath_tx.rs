@@ -10,11 +10,12 @@ use crate::{
     fec::Occasion,
     multipath::sched::{Choice, PathView, Repeats, SchedulerView},
     path::Path,
+    space::SpaceKind,
     time::Instant,
     units::Rate,
 };
 
-/// Data that wait beyond this many windows look all the same to a scheduler.
+/// More waiting bytes than these look all the same to a scheduler.
 const FORESEEN: u64 = 64 << 20;
 
 /// Of a path that loses this share of its packets, the last data of a transfer is sent on another one
@@ -286,7 +287,7 @@ impl Connection {
                     &mut fates,
                 );
                 fates.streams.forget_losses(notices);
-                self.apply_deferred(crate::space::SpaceKind::Data, None);
+                self.apply_deferred(SpaceKind::Data, None);
                 if handed > 0 {
                     self.stats.bytes_repeated += handed;
                     found = Some(Choice {

@@ -1,8 +1,9 @@
 //! The pump: which datagram leaves next, and what it carries.
 //!
 //! Owns: the order of paths, levels and frames.
-//! Does not own: when sending is allowed (`permit.rs`), frames of paths (`path_frames.rs`), header and AEAD bytes (`datagram_builder.rs`), the frames (each room's own), the
-//! last words (`close.rs`).
+//! Does not own: when sending is allowed (`permit.rs`), which of several paths carries data
+//! (`multipath_tx.rs`), frames of paths (`path_frames.rs`), header and AEAD bytes
+//! (`datagram_builder.rs`), the frames (each room's own), the last words (`close.rs`).
 
 use super::{
     Connection,

@@ -27,7 +27,7 @@ pub(crate) struct Unopened {
 
 impl Unopened {
     /// Whether the peer lacks news of it.
-    pub(crate) fn has_unsent(&self) -> bool {
+    fn has_unsent(&self) -> bool {
         let retires = |remote: &RemoteCids| remote.peek_retirement().is_some();
         self.local.peek_unsent().is_some()
             || self.status.unsent().is_some()
@@ -50,6 +50,8 @@ pub(crate) struct PathIds {
     unheard: BTreeSet<PathId>,
     /// Those of them of which nothing else is left.
     gone: BTreeSet<PathId>,
+    /// Whether the peer may lack news of paths that are not open: asked for every packet.
+    news: bool,
 }
 
 fn path_id(number: u64) -> Option<PathId> {
@@ -66,6 +68,7 @@ impl PathIds {
             next: 1,
             unheard: BTreeSet::new(),
             gone: BTreeSet::new(),
+            news: false,
         };
         ids.allow(local_max);
         ids
@@ -147,8 +150,22 @@ impl PathIds {
         Ok(())
     }
 
+    /// What is known of a path that is not open yet, to be changed.
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Unopened> {
+        self.news = true;
         self.unopened.get_mut(&id)
+    }
+
+    /// Whether the peer lacks news of a path that is not open yet.
+    pub(crate) fn has_news(&self) -> bool {
+        self.news && self.unopened.values().any(Unopened::has_unsent)
+    }
+
+    /// Hands out what may have news, one by one, until `write` has no room for the next.
+    pub(crate) fn write_news(&mut self, mut write: impl FnMut(PathId, &mut Unopened) -> bool) {
+        if self.news {
+            self.news = !self.unopened.iter_mut().all(|(id, it)| write(*id, it));
+        }
     }
 
     /// Identifiers that both ends allow and that lack connection IDs of ours.
@@ -158,16 +175,6 @@ impl PathIds {
             .iter()
             .filter(move |(id, unopened)| u64::from(id.0) <= max && unopened.local.is_empty())
             .map(|(id, _)| *id)
-    }
-
-    /// Identifiers not used yet.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PathId, &Unopened)> {
-        self.unopened.iter().map(|(id, it)| (*id, it))
-    }
-
-    /// The same, to be changed.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (PathId, &mut Unopened)> {
-        self.unopened.iter_mut().map(|(id, it)| (*id, it))
     }
 
     /// Whose connection ID this is.
@@ -215,7 +222,7 @@ impl PathIds {
         limit: u64,
         retire_limit: usize,
     ) -> Result<(), TransportError> {
-        let Some(unopened) = self.unopened.get_mut(&id) else {
+        let Some(unopened) = self.get_mut(id) else {
             return Ok(());
         };
         match &mut unopened.remote {

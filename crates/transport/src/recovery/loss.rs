@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LossHandler, LossTrigger, Recovery, SCRATCH, timer::is_repeated};
+use super::{LossHandler, LossTrigger, Recovery, SCRATCH, timer::is_repeatable};
 use crate::{
     congestion::{LossEvent, LostPacket},
     space::{Fate, LostRun, PacketNumberSpace, SentPacket, SpaceKind},
@@ -61,7 +61,7 @@ impl Recovery {
             losses.persistent |= self.extends_run(space, kind, number, max_ack_delay);
             space.sent.lose(number, fate, now, |packet, tokens| {
                 for token in tokens {
-                    if !(packet.is_repeated() && is_repeated(token)) {
+                    if !(packet.is_repeated() && is_repeatable(token)) {
                         handler.token_lost(kind, token);
                     }
                 }

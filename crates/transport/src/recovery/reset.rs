@@ -2,7 +2,7 @@
 
 use super::{
     LossHandler, LossTrigger, OneWayDelay, Recovery, RttEstimator, build_controller,
-    rate::DeliveryRate, timer::is_repeated,
+    rate::DeliveryRate, timer::is_repeatable,
 };
 use crate::{
     congestion::Pacer,
@@ -71,7 +71,7 @@ impl Recovery {
         }
         for (number, packet) in space.sent.outstanding() {
             for token in space.sent.tokens_of(packet) {
-                if !(packet.is_repeated() && is_repeated(token)) {
+                if !(packet.is_repeated() && is_repeatable(token)) {
                     handler.token_lost(kind, token);
                 }
             }

@@ -86,7 +86,7 @@ impl Recovery {
             .filter(|(_, packet)| packet.ack_eliciting);
         for (_, packet) in oldest.take(packets) {
             for token in space.sent.tokens_of(packet) {
-                if is_repeated(token) {
+                if is_repeatable(token) {
                     handler.token_lost(SpaceKind::Data, token);
                 }
             }
@@ -114,7 +114,7 @@ impl Recovery {
             packet.set_repeated();
             picked += u64::from(packet.bytes);
             for token in tokens {
-                if is_repeated(token) {
+                if is_repeatable(token) {
                     handler.token_lost(SpaceKind::Data, token);
                 }
             }
@@ -158,7 +158,7 @@ impl Recovery {
 }
 
 /// Whether probes, and other paths, repeat what a token stands for.
-pub(super) fn is_repeated(token: Token) -> bool {
+pub(super) fn is_repeatable(token: Token) -> bool {
     !matches!(
         token,
         Token::Datagram { .. } | Token::Ack { .. } | Token::Symbol { .. } | Token::Repair { .. }
