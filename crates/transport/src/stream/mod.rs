@@ -106,6 +106,8 @@ pub struct StreamSet {
     max_send_buffer_bytes: u64,
 
     stream_window: WindowConfig,
+    /// What each stream's window is raised to when data comes for it.
+    least_window: u64,
     /// What we let the peer send on the connection.
     window: ReceiveWindow,
     /// Sum of the highest offsets of all streams.
@@ -159,6 +161,7 @@ impl StreamSet {
             send_buffer_bytes: config.send_buffer_bytes.min(MIN_SEND_BUFFER_BYTES),
             max_send_buffer_bytes: config.send_buffer_bytes,
             stream_window: config.stream_receive_window,
+            least_window: 0,
             window: ReceiveWindow::new(config.connection_receive_window),
             received: 0,
             borrowed: 0,
@@ -484,6 +487,14 @@ impl StreamSet {
                 self.wake_writer(id);
             }
         }
+    }
+
+    /// So many paths carry data. What one of them loses while it finds out what it can carry holds up
+    /// what the others bring meanwhile: a stream's window begins with twice the usual for each.
+    pub fn set_paths(&mut self, paths: usize) {
+        let initial = self.stream_window.initial;
+        let windows = if paths > 1 { std::env::var("W").map_or(2.0, |w| w.parse::<f64>().unwrap()) * paths as f64 } else { 0.0 };
+        self.least_window = (initial as f64 * windows) as u64;
     }
 
     /// Lets send buffers hold what the paths can use with this many bytes of congestion window, so
