@@ -4,11 +4,14 @@
 //! the samples (`rate.rs`, `rtt.rs`), what a congestion controller thinks (`congestion/`).
 //!
 //! Round trips tell of a queue only a round trip later, and of a queue between two bursts not at all. So
-//! what was learned while one stood is kept until as much was in flight without one.
+//! what was learned while one stood is kept until twice as much was in flight without one.
 
 use std::time::Duration;
 
 use crate::{congestion::RateSample, units::Rate};
+
+/// What is left of it with a sample of less.
+const FADES: f64 = 15.0 / 16.0;
 
 /// The rate of the bottleneck, once a queue has stood before it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,17 +44,26 @@ impl Capacity {
     }
 
     pub(super) fn on_sample(&mut self, sample: &RateSample, round_trips: RoundTrips) {
-        let rate = sample.delivery_rate;
-        if !round_trips.tell_of_queue() {
-            self.known = self
-                .known
-                .filter(|_| !self.is_exceeded_by(sample.tx_in_flight, round_trips.min))
-                .map(|known| known.max(rate));
+        // What was in flight when the packet left was delivered by the time it was acknowledged.
+        let drained = Rate::from_bytes_over(sample.tx_in_flight, round_trips.recent);
+        let seen = sample.delivery_rate.max(drained);
+        let before = if !round_trips.tell_of_queue() {
+            match self.known {
+                // In slow start a round trip later: it was no queue.
+                Some(known) if sample.tx_in_flight > 2 * known.bytes_in(round_trips.min) => {
+                    self.known = None;
+                    return;
+                }
+                None => return,
+                known => known,
+            }
         } else if sample.app_limited {
-            self.known = Some(self.known.map_or(rate, |known| known.max(rate)));
+            self.known
         } else {
-            self.known = Some(rate);
-        }
+            // A path may become slower; a sample across a pause is too low.
+            self.known.map(|known| known.mul_f64(FADES))
+        };
+        self.known = Some(before.map_or(seen, |known| known.max(seen)));
     }
 
     /// Whether so many bytes in flight are more than the path holds without a queue, by a quarter.
@@ -86,36 +98,68 @@ mod tests {
         }
     }
 
+    const MIN: Duration = Duration::from_millis(40);
+
+    fn mbps(capacity: Capacity) -> Option<u64> {
+        let known = capacity.known()?;
+        Some(known.bits_per_second() / 1_000_000)
+    }
+
     #[test]
     fn nothing_is_known_without_a_queue() {
         let mut capacity = Capacity::default();
         capacity.on_sample(&sample(5, 25_000), round_trips(42));
-        assert_eq!(capacity.known(), None);
-        assert!(!capacity.is_exceeded_by(u64::MAX, Duration::from_millis(40)));
+        assert_eq!(mbps(capacity), None);
+        assert!(!capacity.is_exceeded_by(u64::MAX, MIN));
     }
 
     #[test]
     fn a_queue_that_drained_between_bursts_is_remembered() {
         let mut capacity = Capacity::default();
-        capacity.on_sample(&sample(10, 80_000), round_trips(60));
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
         capacity.on_sample(&sample(8, 50_000), round_trips(41));
-        assert_eq!(capacity.known(), Some(Rate::from_bits_per_second(10_000_000)));
-        assert!(capacity.is_exceeded_by(70_000, Duration::from_millis(40)));
+        assert_eq!(mbps(capacity), Some(10));
+        assert!(capacity.is_exceeded_by(70_000, MIN));
     }
 
     #[test]
-    fn as_much_in_flight_without_a_queue_proves_it_wrong() {
+    fn twice_as_much_in_flight_without_a_queue_proves_it_wrong() {
         let mut capacity = Capacity::default();
-        capacity.on_sample(&sample(10, 80_000), round_trips(60));
-        capacity.on_sample(&sample(9, 80_000), round_trips(41));
-        assert_eq!(capacity.known(), None);
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
+        capacity.on_sample(&sample(10, 110_000), round_trips(41));
+        assert_eq!(mbps(capacity), None);
     }
 
     #[test]
     fn a_faster_delivery_raises_it() {
         let mut capacity = Capacity::default();
-        capacity.on_sample(&sample(10, 80_000), round_trips(60));
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
         capacity.on_sample(&sample(12, 40_000), round_trips(41));
-        assert_eq!(capacity.known(), Some(Rate::from_bits_per_second(12_000_000)));
+        assert_eq!(mbps(capacity), Some(12));
+        // 80 kB within 41 ms: 15.6 Mb/s, whatever the sample across a pause says.
+        capacity.on_sample(&sample(3, 80_000), round_trips(41));
+        assert_eq!(mbps(capacity), Some(15));
+    }
+
+    #[test]
+    fn a_slower_path_is_learned_in_some_samples() {
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(40, 200_000), round_trips(60));
+        for _ in 0..32 {
+            capacity.on_sample(&sample(10, 75_000), round_trips(80));
+        }
+        assert_eq!(mbps(capacity), Some(10));
+    }
+
+    #[test]
+    fn what_the_application_limited_only_raises_it() {
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
+        let limited = RateSample {
+            app_limited: true,
+            ..sample(2, 10_000)
+        };
+        capacity.on_sample(&limited, round_trips(60));
+        assert_eq!(mbps(capacity), Some(10));
     }
 }

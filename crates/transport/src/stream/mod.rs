@@ -492,9 +492,28 @@ impl StreamSet {
     /// So many paths carry data. What one of them loses while it finds out what it can carry holds up
     /// what the others bring meanwhile: a stream's window begins with twice the usual for each.
     pub fn set_paths(&mut self, paths: usize) {
-        let initial = self.stream_window.initial;
-        let windows = if paths > 1 { std::env::var("W").map_or(2.0, |w| w.parse::<f64>().unwrap()) * paths as f64 } else { 0.0 };
-        self.least_window = (initial as f64 * windows) as u64;
+        let windows = if paths > 1 { 2 * paths as u64 } else { 0 };
+        self.least_window = self.stream_window.initial.saturating_mul(windows);
+    }
+
+    /// A stream of our own begins: the larger window for the answer goes along with the request.
+    fn widen(&mut self, id: StreamId) {
+        let least = self.least_window;
+        let Some(stream) = self.table.get_mut(id).filter(|_| least > 0) else {
+            return;
+        };
+        let (Some(send), Some(recv)) = (&stream.send, &mut stream.recv) else {
+            return;
+        };
+        if send.buffer().end() > 0 || !self.limits.is_local(id) {
+            return;
+        }
+        recv.window.raise_window(least);
+        let wants = recv.window.wants_grant();
+        self.window.raise_window(least.saturating_add(least / 2));
+        if wants {
+            self.owe(id, table::due::MAX_STREAM_DATA);
+        }
     }
 
     /// Lets send buffers hold what the paths can use with this many bytes of congestion window, so

@@ -33,6 +33,8 @@ struct Course {
     doubling: Option<(f64, f64)>,
     /// What leaves only makes the queue longer.
     queues: bool,
+    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest.
+    overfills: bool,
 }
 
 impl Course {
@@ -46,6 +48,11 @@ impl Course {
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
             queues: path.queues(),
+            overfills: path.slow_start
+                && path.capacity.is_some_and(|capacity| {
+                    let holds = capacity.bytes_in(path.min_rtt);
+                    path.in_flight > holds.saturating_add(holds / 2)
+                }),
         }
     }
 
@@ -123,6 +130,9 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             }
             let part = course.delivered(end);
             if index > 0 {
+                if course.overfills {
+                    return None;
+                }
                 let others = || {
                     let others = paths
                         .iter()
