@@ -13,7 +13,7 @@ pub(crate) struct Options {
     #[arg(long)]
     write: bool,
     /// Passed on: --runs 20, --plan bulk|short|all, --jobs 1, --draw 0, --smoke, --csv FILE; or `mptcp`,
-    /// several paths beside the kernel's TCP and MPTCP, then --runs 5, --jobs 2, --only TEXT, --draw 0,
+    /// several paths beside the kernel's TCP and MPTCP, then --runs 5, --jobs 2, --only TEXT, --congestion NAME, --plan FILE, --draw 0,
     /// --smoke, --csv FILE.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,

@@ -93,8 +93,8 @@ impl World {
         match self {
             Self::Simulated => "simulated",
             Self::Sockets => "sockets",
-            Self::Kernel => "kernel-cubic",
-            Self::Https => "kernel-cubic-https",
+            Self::Kernel => "kernel",
+            Self::Https => "kernel-https",
         }
     }
 }

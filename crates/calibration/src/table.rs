@@ -137,8 +137,9 @@ pub(crate) fn csv(groups: &[Group]) -> String {
             };
             let _ = writeln!(
                 out,
-                "{},{},{},{},{},{},{took},{},{},{},{},\"{reason}\"",
+                "{},\"{}\",{},{},{},{},{took},{},{},{},{},\"{reason}\"",
                 group.plan,
+                // Labels have commas of their own.
                 group.point.join(" "),
                 group.solution,
                 run.world.name(),
@@ -238,6 +239,7 @@ mod tests {
         let csv = csv(&groups);
         assert_eq!(csv.lines().count(), 1 + 9 + 5);
         assert!(csv.contains("\"it  failed \""), "{csv}");
+        assert!(csv.contains("p,\"25 ms 0 %\",cubic,"), "{csv}");
     }
 
     #[test]

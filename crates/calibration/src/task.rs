@@ -71,6 +71,8 @@ impl Task {
         match self.transport.congestion.name() {
             "cubic" => Some("cubic"),
             "newreno" => Some("reno"),
+            // The version that Linux has.
+            "bbr1" => Some("bbr"),
             _ => None,
         }
     }

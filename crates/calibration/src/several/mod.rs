@@ -29,6 +29,8 @@ use crate::{
 
 /// The plan whose cells are played.
 const PLAN: &str = "mp-kernel";
+/// Those that the kernel has, too, by our names; the first is the plan's.
+const CONTROLLERS: [&str; 3] = ["cubic", "newreno", "bbr1"];
 /// Of the kernel's speed, in every cell; and in the median.
 const LEAST: f64 = 0.95;
 const MEDIAN: f64 = 1.0;
@@ -38,7 +40,7 @@ const PUNCTUAL: Punctual = Punctual {
     p99: Duration::from_micros(500),
     max: Duration::from_millis(5),
     share: 0.01,
-    tries: 8,
+    tries: 20,
 };
 
 /// Several paths beside the kernel's TCP and MPTCP over the same links
@@ -56,6 +58,12 @@ pub(crate) struct Arguments {
     /// The plan's smoke sizes
     #[arg(long)]
     smoke: bool,
+    /// The congestion controller of both: cubic, newreno or bbr1
+    #[arg(long, value_name = "NAME", default_value = CONTROLLERS[0], value_parser = CONTROLLERS)]
+    congestion: String,
+    /// Another plan than mp-kernel, with controllers of its own
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Only points whose labels contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -78,8 +86,18 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         draw: arguments.draw,
         seeds: Some(arguments.runs),
     };
-    let text = bundled::by_name(PLAN).context("not a bundled plan")?.text;
-    let mut plan = Plan::parse(text, Path::new("."), &options, &stacks)?;
+    let mut plan = match &arguments.plan {
+        Some(file) => Plan::read(file, &options, &stacks)?,
+        None => {
+            let text = bundled::by_name(PLAN).context("not a bundled plan")?.text;
+            let controller = |name| format!("congestion = {name:?}");
+            let text = text.replace(
+                &controller(CONTROLLERS[0]),
+                &controller(&arguments.congestion),
+            );
+            Plan::parse(&text, Path::new("."), &options, &stacks)?
+        }
+    };
     if let Some(part) = &arguments.only {
         let labels = |point: &tautline_lab::plan::Point| {
             let labels: Vec<_> = point.levels.iter().map(|level| &*level.label).collect();
@@ -87,7 +105,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         };
         plan.points.retain(|point| labels(point).contains(part));
         if plan.points.is_empty() {
-            bail!("no point of {PLAN} is called {part:?}");
+            bail!("no point of {} is called {part:?}", plan.name);
         }
     }
     let rules = Rules {
@@ -136,9 +154,14 @@ fn report(
         Some(text) => format!(" --only '{text}'"),
     };
     let smoke = if arguments.smoke { " --smoke" } else { "" };
+    let plan = match &arguments.plan {
+        None if arguments.congestion == CONTROLLERS[0] => String::new(),
+        None => format!(" --congestion {}", arguments.congestion),
+        Some(file) => format!(" --plan {}", file.display()),
+    };
     let _ = writeln!(
         out,
-        "`cargo xtask calibrate mptcp --runs {} --jobs {}{only}{draw}{smoke}`; medians of {} runs.\n",
+        "`cargo xtask calibrate mptcp --runs {} --jobs {}{plan}{only}{draw}{smoke}`; medians of {} runs.\n",
         arguments.runs, arguments.jobs, arguments.runs
     );
     let rows = table::rows(groups);

@@ -43,18 +43,22 @@ pub(super) struct Verdict {
     below: usize,
     rows: usize,
     missing: usize,
+    /// By MPTCP with HTTP/2 over TLS: least and median.
+    https: Option<(f64, f64)>,
 }
 
 impl Verdict {
     /// `None` when no row has both times.
     pub(super) fn of(rows: &[Row]) -> Option<Self> {
         let speeds: Vec<f64> = rows.iter().filter_map(Row::speed).collect();
+        let (least, median) = least_and_median(speeds.iter().copied())?;
         Some(Self {
-            least: speeds.iter().copied().reduce(f64::min)?,
-            median: median(&speeds)?,
+            least,
+            median,
             below: speeds.iter().filter(|speed| **speed < LEAST).count(),
             rows: rows.len(),
             missing: rows.iter().map(|row| row.missing).sum(),
+            https: least_and_median(rows.iter().filter_map(|row| Some(row.https? / row.ours?))),
         })
     }
 
@@ -67,12 +71,20 @@ impl Verdict {
             0 => String::new(),
             count => format!("; {count} runs have no time"),
         };
+        let https = self.https.map_or(String::new(), |(least, median)| {
+            format!(" By MPTCP with HTTP/2 over TLS: {least:.3} and {median:.3}.")
+        });
         format!(
             "Speed of `auto` by that of the kernel's MPTCP: {:.3} in the worst of {} cells (asked: {LEAST}; \
-             {} are below), {:.3} in the median (asked: {MEDIAN:.1}){missing}.",
+             {} are below), {:.3} in the median (asked: {MEDIAN:.1}){missing}.{https}",
             self.least, self.rows, self.below, self.median
         )
     }
+}
+
+fn least_and_median(speeds: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let speeds: Vec<f64> = speeds.collect();
+    Some((speeds.iter().copied().reduce(f64::min)?, median(&speeds)?))
 }
 
 fn times(group: &Group, world: World) -> Vec<f64> {
@@ -259,6 +271,7 @@ mod tests {
         assert_eq!(rows[0].shares, [Some(0.25), Some(0.25)]);
         let verdict = Verdict::of(&rows).unwrap();
         assert!(verdict.holds() && verdict.below == 0, "{verdict:?}");
+        assert!(verdict.sentence().contains("TLS: 1.300 and 1.300"));
         let table = both(&rows);
         assert!(table.contains("| 1.100 s | 1.000 s | 1.100 |"), "{table}");
         assert!(table.contains("| 1.300 | 1.200 | 25 % / 25 % |"), "{table}");
