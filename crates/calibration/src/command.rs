@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use tautline_lab::{
     bundled,
     plan::{Plan, ReadOptions},
@@ -14,15 +14,18 @@ use tautline_lab::{
 };
 
 use crate::{
-    measure::{Emulation, Group, measure},
-    place,
+    measure::{Beside, Emulation, Group, Rules, measure},
+    place, several,
+    system::Ends,
     table::{self, Verdict},
 };
 
 /// Plays calibration plans simulated and on real sockets, and compares completion times
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask calibrate")]
+#[command(name = "cargo xtask calibrate", args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Runs of each cell and world
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: u64,
@@ -44,6 +47,11 @@ struct Arguments {
     /// Put the tables between this document's marks
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Other {
+    Mptcp(several::Arguments),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -68,6 +76,9 @@ impl Choice {
 
 pub(crate) fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if let Some(Other::Mptcp(arguments)) = &arguments.other {
+        return several::main(arguments);
+    }
     if let Some(obstacle) = place::obstacle() {
         println!("*skipped*: {obstacle}");
         return Ok(());
@@ -83,8 +94,13 @@ pub(crate) fn main() -> Result<()> {
     for name in arguments.plan.plans() {
         let text = bundled::by_name(name).context("not a bundled plan")?.text;
         let plan = Plan::parse(text, Path::new("."), &options, &stacks)?;
-        let jobs = usize::from(arguments.jobs);
-        groups.extend(measure(&plan, &stacks, jobs, &mut emulation)?);
+        let rules = Rules {
+            jobs: usize::from(arguments.jobs),
+            beside: Beside::First,
+            ends: Ends::Early,
+            punctual: None,
+        };
+        groups.extend(measure(&plan, &stacks, &rules, &mut emulation)?);
     }
     let text = report(&arguments, &groups, &emulation, (&before, &load()));
     println!("{text}");
@@ -143,7 +159,7 @@ fn report(
 }
 
 /// The machine's load averages.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let averages: Vec<&str> = text.split(' ').take(3).collect();
     averages.join(", ")
@@ -208,8 +224,44 @@ mod tests {
             assert!(took.as_millis() >= 100, "{took:?}");
             assert!(run.report.largest <= 1500, "{}", run.report.largest);
             assert_eq!(run.report.refused, 0);
-            assert!(run.report.down.sent_packets > 30 && run.report.up.sent_packets > 3);
+            let link = &run.report.links[0];
+            assert!(link.down.sent_packets > 30 && link.up.sent_packets > 3);
             assert!(run.report.lateness.quantile(1.0).is_some());
+        }
+    }
+
+    /// The same over two links at once, and with MPTCP.
+    #[test]
+    fn a_small_transfer_takes_both_emulated_links() {
+        use crate::run::{Transport, play};
+
+        if let Some(obstacle) = place::obstacle() {
+            println!("*skipped*: {obstacle}");
+            return;
+        }
+        let stacks = Stacks::default();
+        let text = bundled::by_name("mp-kernel").unwrap().text;
+        let options = ReadOptions::default();
+        let plan = Plan::parse(text, Path::new("."), &options, &stacks).unwrap();
+        let is_wanted = |cell: &tautline_lab::plan::Cell| {
+            let levels = &plan.points[cell.point].levels;
+            plan.solutions[cell.solution].0 == "auto"
+                && levels[0].label == "20/44 + 20/44"
+                && levels[1].label == "1 MB, both known"
+        };
+        let cell = plan.cells().find(is_wanted).unwrap();
+        let task = crate::task::Task::of(&plan.scene(&cell, &stacks).unwrap()).unwrap();
+        let obstacle = place::obstacle_to_mptcp();
+        for transport in [Transport::Tautline, Transport::Kernel, Transport::Https] {
+            if let (Transport::Kernel | Transport::Https, Some(obstacle)) = (transport, &obstacle) {
+                println!("*skipped*: {obstacle}");
+                continue;
+            }
+            let run = play(&task, transport, cell.seed).unwrap();
+            run.took.unwrap();
+            for link in &run.report.links {
+                assert!(link.down.sent_packets > 100, "{:?}", run.report.links);
+            }
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The link in real time: packets from one place to the other, as the simulator's link decides.
+//! Links in real time: packets from one place to the other, as the simulator's links decide.
 //!
-//! Owns: the thread between two TUN devices ([`Emulator`]) and what it saw ([`Report`]). Does not
+//! Owns: the thread between the TUN devices ([`Emulator`]) and what it saw ([`Report`]). Does not
 //! own: any decision about a packet (`tautline_sim::Line`); places (`place.rs`).
 //!
 //! Each packet is stamped when it is read, offered to the [`Line`] of its direction, and written to
-//! the other device when the time has come that the line named. How much later than that it was
+//! the link's other device when the time has come that the line named. How much later than that it was
 //! written is its lateness.
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
     thread::{self, JoinHandle},
-    time::Instant as Clock,
+    time::{Duration, Instant as Clock},
 };
 
 use anyhow::{Context, Result, bail};
@@ -36,43 +36,60 @@ const PACKET_BYTES: usize = 65_536;
 /// Packets read from one device before deliveries have their turn again.
 const READ_AT_ONCE: usize = 64;
 
-/// What the emulator saw.
-#[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) lateness: Lateness,
+/// What went over a link.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkReport {
     /// From the client; what was delivered is not counted.
     pub(crate) up: DirectionStats,
     /// To the client.
     pub(crate) down: DirectionStats,
+}
+
+/// What the emulator saw.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) lateness: Lateness,
+    /// Of each link.
+    pub(crate) links: Vec<LinkReport>,
     /// Bytes of the largest IP packet.
     pub(crate) largest: usize,
     /// Packets that are not IPv4, or that a kernel did not take back.
     pub(crate) refused: u64,
     pub(crate) favour: Favour,
+    /// Processor time of its thread, and how long that ran.
+    pub(crate) busy: Duration,
+    pub(crate) ran: Duration,
 }
 
-/// A link that runs.
+/// A link between two places: what it does, and its number in the network, which its losses depend on.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    pub(crate) number: usize,
+    pub(crate) config: LinkConfig,
+}
+
+/// Links that run.
 pub(crate) struct Emulator {
     stop: OwnedFd,
     thread: Option<JoinHandle<Result<Report>>>,
 }
 
 impl Emulator {
-    /// Starts the link between two places, client first. Its clock starts with the first packet.
+    /// Starts the links between two places, client first. Their clock starts with the first packet.
     pub(crate) fn start(
         near: Arc<Place>,
         far: Arc<Place>,
-        link: &LinkConfig,
+        wires: &[Wire],
         seed: u64,
     ) -> Result<Self> {
         // Lines stay in the thread that made them; what is wrong with a link shows here.
-        lines(link, seed)?;
-        let link = link.clone();
+        lines(wires, seed)?;
+        let wires = wires.to_vec();
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let told = stop.try_clone()?;
         let thread = thread::Builder::new()
             .name("emulator".to_owned())
-            .spawn(move || Running::new([near, far], lines(&link, seed)?, told).run())?;
+            .spawn(move || Running::new([near, far], lines(&wires, seed)?, told).run())?;
         Ok(Self {
             stop,
             thread: Some(thread),
@@ -103,21 +120,25 @@ impl Drop for Emulator {
     }
 }
 
-/// Both directions, the client's first.
-fn lines(link: &LinkConfig, seed: u64) -> Result<[Line; 2]> {
-    let round_trip = link.round_trip();
-    let line = |direction, config| Line::new(seed, 0, direction, config, round_trip);
-    Ok([
-        line(Direction::Forward, link.forward.clone())?,
-        line(Direction::Backward, link.backward.clone())?,
-    ])
+/// Both directions of every link, the client's first.
+fn lines(wires: &[Wire], seed: u64) -> Result<Vec<[Line; 2]>> {
+    let both = |Wire { number, config }: &Wire| {
+        let round_trip = config.round_trip();
+        let line = |direction, config| Line::new(seed, *number, direction, config, round_trip);
+        Ok([
+            line(Direction::Forward, config.forward.clone())?,
+            line(Direction::Backward, config.backward.clone())?,
+        ])
+    };
+    wires.iter().map(both).collect()
 }
 
 /// A packet under way; the first to arrive is the greatest.
 struct Travelling {
     /// When, and which among those of that moment.
     due: Reverse<(Instant, u64)>,
-    /// The index of the place it goes to.
+    /// The index of its link, and of the place it goes to.
+    link: usize,
     to: usize,
     bytes: Vec<u8>,
 }
@@ -144,7 +165,7 @@ impl Ord for Travelling {
 
 struct Running {
     places: [Arc<Place>; 2],
-    lines: [Line; 2],
+    lines: Vec<[Line; 2]>,
     stop: OwnedFd,
     origin: Option<Clock>,
     travelling: BinaryHeap<Travelling>,
@@ -156,7 +177,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(places: [Arc<Place>; 2], lines: [Line; 2], stop: OwnedFd) -> Self {
+    fn new(places: [Arc<Place>; 2], lines: Vec<[Line; 2]>, stop: OwnedFd) -> Self {
         Self {
             places,
             lines,
@@ -173,18 +194,25 @@ impl Running {
 
     fn run(mut self) -> Result<Report> {
         let favour = system::run_first();
+        let (started, already) = (now(), system::thread_time());
         while !self.wait()? {
             self.deliver();
-            for from in 0..2 {
-                self.read(from)?;
+            for link in 0..self.lines.len() {
+                for from in 0..2 {
+                    self.read(link, from)?;
+                }
             }
             self.deliver();
         }
         let end = self.time(now());
-        let [up, down] = &self.lines;
-        Ok(Report {
+        let of_each = |[up, down]: &[Line; 2]| LinkReport {
             up: up.stats(end),
             down: down.stats(end),
+        };
+        Ok(Report {
+            links: self.lines.iter().map(of_each).collect(),
+            busy: system::thread_time().saturating_sub(already),
+            ran: now().saturating_duration_since(started),
             lateness: self.lateness,
             largest: self.largest,
             refused: self.refused,
@@ -205,26 +233,26 @@ impl Running {
             due.saturating_since(self.time(now()))
         });
         let timeout = next.map(Timespec::try_from).transpose()?;
-        let [near, far] = &self.places;
-        let mut watched = [
-            PollFd::new(&near.wire, PollFlags::IN),
-            PollFd::new(&far.wire, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
-        ];
+        let ends = self.places.iter().flat_map(|place| &place.wires);
+        let mut watched: Vec<PollFd<'_>> =
+            ends.map(|wire| PollFd::new(wire, PollFlags::IN)).collect();
+        watched.push(PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN));
         match poll(&mut watched, timeout.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
-        Ok(!watched[2].revents().is_empty())
+        Ok(watched
+            .last()
+            .is_some_and(|stop| !stop.revents().is_empty()))
     }
 
-    /// Takes what the kernel at one end wants to send.
-    fn read(&mut self, from: usize) -> Result<()> {
+    /// Takes what the kernel at one end of a link wants to send.
+    fn read(&mut self, link: usize, from: usize) -> Result<()> {
         for _ in 0..READ_AT_ONCE {
-            let mut wire: &File = &self.places[from].wire;
+            let mut wire: &File = &self.places[from].wires[link];
             match wire.read(&mut self.buffer) {
-                Ok(len) => self.take(from, len),
+                Ok(len) => self.take(link, from, len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error).context("cannot read from a TUN device"),
@@ -233,7 +261,7 @@ impl Running {
         Ok(())
     }
 
-    fn take(&mut self, from: usize, len: usize) {
+    fn take(&mut self, link: usize, from: usize, len: usize) {
         let at = now();
         self.origin.get_or_insert(at);
         let time = self.time(at);
@@ -245,7 +273,7 @@ impl Running {
         self.largest = self.largest.max(len);
         let ecn = packet::ecn(bytes);
         let size = u32::try_from(len).unwrap_or(u32::MAX);
-        let record = self.lines[from].offer(time, size, ecn);
+        let record = self.lines[link][from].offer(time, size, ecn);
         let Outcome::Arrives(due) = record.outcome else {
             return;
         };
@@ -260,6 +288,7 @@ impl Running {
             self.count += 1;
             self.travelling.push(Travelling {
                 due: Reverse((due, self.count)),
+                link,
                 to: 1 - from,
                 bytes: bytes.clone(),
             });
@@ -278,7 +307,7 @@ impl Running {
             let Some(packet) = self.travelling.pop() else {
                 break;
             };
-            let mut wire: &File = &self.places[packet.to].wire;
+            let mut wire: &File = &self.places[packet.to].wires[packet.link];
             if wire.write(&packet.bytes).is_err() {
                 self.refused += 1;
             }

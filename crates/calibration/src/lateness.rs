@@ -60,18 +60,23 @@ impl Lateness {
     }
 }
 
-impl fmt::Display for Lateness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Lateness {
+    /// Its quantiles, in words.
+    pub(crate) fn times(&self) -> String {
         let at = |share| self.quantile(share).unwrap_or_default().as_micros();
-        write!(
-            f,
-            "{} packets, late by p50 {} us, p95 {} us, p99 {} us, max {:.1} ms",
-            self.total,
+        format!(
+            "late by p50 {} us, p95 {} us, p99 {} us, max {:.1} ms",
             at(0.5),
             at(0.95),
             at(0.99),
             self.max.as_secs_f64() * 1e3
         )
+    }
+}
+
+impl fmt::Display for Lateness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} packets, {}", self.total, self.times())
     }
 }
 

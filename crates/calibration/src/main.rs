@@ -1,8 +1,10 @@
-//! Calibration: the laboratory's plans on real sockets, through the simulator's link in real time.
+//! Calibration: the laboratory's plans on real sockets, through the simulator's links in real time.
 //!
-//! Purpose: show how far simulated completion times can be trusted, and the kernel's TCP beside.
-//! Owns: network namespaces with TUN devices (`place.rs`), the link between them in real time
-//! (`emulator.rs`), the ends (`quic.rs`, `tcp.rs`), the comparison (`measure.rs`, `table.rs`).
+//! Purpose: show how far simulated completion times can be trusted, and the kernel's TCP and MPTCP
+//! beside.
+//! Owns: network namespaces with TUN devices (`place.rs`), the links between them in real time
+//! (`emulator.rs`), whether the machine kept up (`lateness.rs`, `witness.rs`), the ends (`quic.rs`,
+//! `tcp.rs`, `https.rs`), the comparisons (`measure.rs`, `table.rs`, `several/`).
 //! Does not own: what a link does (`tautline-sim`), plans and simulated runs (`tautline-lab`), the
 //! stack.
 //! Called by: `cargo xtask calibrate`.
@@ -11,6 +13,8 @@
 mod clock;
 #[cfg(target_os = "linux")]
 mod emulator;
+#[cfg(target_os = "linux")]
+mod https;
 #[cfg(target_os = "linux")]
 mod lateness;
 #[cfg(target_os = "linux")]
@@ -24,6 +28,8 @@ mod quic;
 #[cfg(target_os = "linux")]
 mod run;
 #[cfg(target_os = "linux")]
+mod several;
+#[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
 mod table;
@@ -31,6 +37,8 @@ mod table;
 mod task;
 #[cfg(target_os = "linux")]
 mod tcp;
+#[cfg(target_os = "linux")]
+mod witness;
 
 #[cfg(target_os = "linux")]
 mod command;

@@ -1,6 +1,7 @@
-//! A plan in two worlds: every cell simulated and on sockets, every point with the kernel's TCP.
+//! A plan in two worlds: every cell simulated and on sockets, and the kernel's TCP beside.
 //!
-//! Owns: [`measure`], [`Group`]. Does not own: a run (`run.rs`), tables (`table.rs`).
+//! Owns: [`measure`], [`Rules`], [`Group`]. Does not own: a run (`run.rs`), tables (`table.rs`,
+//! `several/`).
 
 use std::{
     sync::{
@@ -8,13 +9,14 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
 use tautline_lab::{
     plan::{Cell, Plan},
     run,
-    stack::Stacks,
+    stack::{Ready, Stacks},
 };
 use tautline_sim::DirectionStats;
 
@@ -22,9 +24,56 @@ use crate::{
     emulator::Report,
     lateness::Lateness,
     run::{Run, Transport, play},
-    system::Favour,
+    system::{Ends, Favour},
     task::Task,
 };
+
+/// How a plan is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Runs on sockets at a time.
+    pub(crate) jobs: usize,
+    pub(crate) beside: Beside,
+    pub(crate) ends: Ends,
+    /// What runs must be like to count; any will do without.
+    pub(crate) punctual: Option<Punctual>,
+}
+
+/// Beside which solutions the kernel plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// The first of each point that is CUBIC.
+    First,
+    /// Each whose controller the kernel has, and HTTP/2 over TLS on it where links are several.
+    Each,
+}
+
+/// How late a machine may be with what a run needs; later ones are repeated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Punctual {
+    /// 99 of 100 packets, and of 100 wake-ups.
+    pub(crate) p99: Duration,
+    /// Any packet or wake-up,
+    pub(crate) max: Duration,
+    /// or this share of the time that the run took, if that is more.
+    pub(crate) share: f64,
+    /// How often a run is tried.
+    pub(crate) tries: u32,
+}
+
+impl Punctual {
+    /// What was too late, if anything was.
+    fn complaint(&self, run: &Run) -> Option<String> {
+        let took = run.took.as_ref().copied().unwrap_or_default();
+        let max = self.max.max(took.mul_f64(self.share));
+        let seen = [("packets", &run.report.lateness), ("ends", &run.waking)];
+        seen.into_iter().find_map(|(what, late)| {
+            let at = |share| late.quantile(share).unwrap_or_default();
+            let is_late = at(0.99) > self.p99 || at(1.0) > max;
+            is_late.then(|| format!("{what} late by {:?} (p99), {:?} (max)", at(0.99), at(1.0)))
+        })
+    }
+}
 
 /// Where a time was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +84,8 @@ pub(crate) enum World {
     Sockets,
     /// On sockets, the kernel's TCP.
     Kernel,
+    /// On sockets, HTTP/2 over TLS over the kernel's TCP.
+    Https,
 }
 
 impl World {
@@ -42,7 +93,8 @@ impl World {
         match self {
             Self::Simulated => "simulated",
             Self::Sockets => "sockets",
-            Self::Kernel => "kernel-cubic",
+            Self::Kernel => "kernel",
+            Self::Https => "kernel-https",
         }
     }
 }
@@ -79,7 +131,22 @@ pub(crate) struct Measured {
     pub(crate) seed: u64,
     /// Seconds from connect to the last byte, or why not.
     pub(crate) took: Result<f64, String>,
-    pub(crate) packets: Packets,
+    /// Of each link that it took, in its order.
+    pub(crate) links: Vec<Packets>,
+}
+
+impl Measured {
+    /// Of the first link.
+    pub(crate) fn packets(&self) -> Packets {
+        self.links.first().copied().unwrap_or_default()
+    }
+
+    /// The share of all packets to the client that came over links but the first.
+    pub(crate) fn further_share(&self) -> f64 {
+        let down = |links: &[Packets]| links.iter().map(|link| link.down).sum::<u64>();
+        let further = down(self.links.get(1..).unwrap_or_default());
+        further as f64 / down(&self.links).max(1) as f64
+    }
 }
 
 /// All runs of a point with one solution.
@@ -91,6 +158,8 @@ pub(crate) struct Group {
     pub(crate) solution: String,
     pub(crate) is_cubic: bool,
     pub(crate) bytes: u64,
+    /// How many links it takes.
+    pub(crate) wires: usize,
     pub(crate) runs: Vec<Measured>,
 }
 
@@ -113,6 +182,12 @@ pub(crate) struct Emulation {
     pub(crate) favour: Favour,
     pub(crate) largest: usize,
     pub(crate) refused: u64,
+    /// How late ends were woken.
+    pub(crate) waking: Lateness,
+    /// Runs that did not count because the machine was late.
+    pub(crate) late_runs: u64,
+    /// The largest share of a processor that a run's emulator took.
+    pub(crate) busiest: f64,
 }
 
 impl Default for Emulation {
@@ -122,12 +197,25 @@ impl Default for Emulation {
             favour: Favour::RealTime,
             largest: 0,
             refused: 0,
+            waking: Lateness::default(),
+            late_runs: 0,
+            busiest: 0.0,
         }
     }
 }
 
 impl Emulation {
-    fn add(&mut self, report: &Report) {
+    fn add(&mut self, seen: &Seen) {
+        self.late_runs += seen.late_runs;
+        if let Some((report, waking)) = &seen.run {
+            self.waking.merge(waking);
+            self.add_report(report);
+        }
+    }
+
+    fn add_report(&mut self, report: &Report) {
+        let busy = report.busy.as_secs_f64() / report.ran.as_secs_f64().max(1e-3);
+        self.busiest = self.busiest.max(busy);
         self.lateness.merge(&report.lateness);
         if report.favour != Favour::RealTime {
             self.favour = report.favour;
@@ -150,20 +238,20 @@ struct Job {
 pub(crate) fn measure(
     plan: &Plan,
     stacks: &Stacks,
-    jobs: usize,
+    rules: &Rules,
     emulation: &mut Emulation,
 ) -> Result<Vec<Group>> {
     let mut groups = groups(plan, stacks)?;
     let simulated: Vec<Cell> = plan.cells().collect();
-    let done = each(jobs, &simulated, |cell| simulate(plan, stacks, cell));
+    let done = each(rules.jobs, &simulated, |cell| simulate(plan, stacks, cell));
     for (cell, measured) in simulated.iter().zip(done) {
         enter(plan, &mut groups, cell, measured?);
     }
-    let list = real(plan, stacks)?;
+    let list = real(plan, stacks, rules)?;
     let total = list.len();
     let count = AtomicUsize::new(0);
-    let done = each(jobs, &list, |job| {
-        let (measured, report) = on_sockets(job);
+    let done = each(rules.jobs, &list, |job| {
+        let (measured, seen) = on_sockets(job, rules.punctual);
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
         let took = match &measured.took {
             Ok(took) => format!("{took:.3} s"),
@@ -176,12 +264,10 @@ pub(crate) fn measure(
             "{number}/{total} {} {labels} {solution} {world} #{}: {took}",
             plan.name, cell.repetition
         );
-        (measured, report)
+        (measured, seen)
     });
-    for (job, (measured, report)) in list.iter().zip(done) {
-        if let Some(report) = &report {
-            emulation.add(report);
-        }
+    for (job, (measured, seen)) in list.iter().zip(done) {
+        emulation.add(&seen);
         enter(plan, &mut groups, &job.cell, measured);
     }
     Ok(groups)
@@ -211,6 +297,7 @@ fn groups(plan: &Plan, stacks: &Stacks) -> Result<Vec<Group>> {
             solution: solution(plan, &cell).to_owned(),
             is_cubic: task.transport.congestion.name() == "cubic",
             bytes: task.bytes,
+            wires: task.wires.len(),
             runs: Vec::new(),
         });
     }
@@ -230,40 +317,62 @@ fn task(plan: &Plan, stacks: &Stacks, cell: &Cell) -> Result<Task> {
 }
 
 fn simulate(plan: &Plan, stacks: &Stacks, cell: &Cell) -> Result<Measured> {
-    let record = run::play(&plan.scene(cell, stacks)?, stacks, cell.seed)?;
+    let scene = plan.scene(cell, stacks)?;
+    let record = run::play(&scene, stacks, cell.seed)?;
     let flow = record.measured().next().context("no flow was measured")?;
+    let began = match scene.solution.ready {
+        Some(Ready::Paths) => flow.connected.unwrap_or(flow.start),
+        _ => flow.start,
+    };
     let took = match (flow.receiver.finished, &flow.error) {
-        (Some(finished), _) => Ok(finished.saturating_since(flow.start).as_secs_f64()),
+        (Some(finished), _) => Ok(finished.saturating_since(began).as_secs_f64()),
         (None, Some(error)) => Err(error.clone()),
         (None, None) => Err("not finished within the plan's limit".to_owned()),
     };
-    let link = record.links.first().context("no link")?;
+    let links = record.links.iter();
     Ok(Measured {
         world: World::Simulated,
         repetition: cell.repetition,
         seed: cell.seed,
         took,
-        packets: Packets::of(&link.forward, &link.backward),
+        links: links
+            .map(|link| Packets::of(&link.forward, &link.backward))
+            .collect(),
     })
 }
 
 /// The runs on sockets, repetition by repetition, so that what the machine does meanwhile meets all
-/// alike; the kernel's TCP once for each point, beside its first solution that is CUBIC.
-fn real(plan: &Plan, stacks: &Stacks) -> Result<Vec<Job>> {
+/// alike.
+fn real(plan: &Plan, stacks: &Stacks, rules: &Rules) -> Result<Vec<Job>> {
     let mut cells: Vec<Cell> = plan.cells().collect();
     cells.sort_by_key(|cell| (cell.repetition, cell.point, cell.solution));
     let mut jobs = Vec::new();
     let mut beside = None;
     for cell in cells {
-        let task = task(plan, stacks, &cell)?;
-        let is_cubic = task.transport.congestion.name() == "cubic";
-        if is_cubic && beside != Some((cell.repetition, cell.point)) {
+        let mut task = task(plan, stacks, &cell)?;
+        task.ends = rules.ends;
+        let is_first = || {
+            let is_cubic = task.transport.congestion.name() == "cubic";
+            is_cubic && beside != Some((cell.repetition, cell.point))
+        };
+        let plays = match rules.beside {
+            Beside::First => is_first(),
+            Beside::Each => task.controller_of_the_kernel().is_some(),
+        };
+        if plays {
             beside = Some((cell.repetition, cell.point));
             jobs.push(Job {
                 cell,
                 world: World::Kernel,
                 task: task.clone(),
             });
+            if rules.beside == Beside::Each && task.wires.len() > 1 {
+                jobs.push(Job {
+                    cell,
+                    world: World::Https,
+                    task: task.clone(),
+                });
+            }
         }
         jobs.push(Job {
             cell,
@@ -274,28 +383,59 @@ fn real(plan: &Plan, stacks: &Stacks) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
+/// What the emulator of a job saw, and the witness, in the run that counted.
+struct Seen {
+    run: Option<(Report, Lateness)>,
+    late_runs: u64,
+}
+
 /// A run that fails, or cannot even begin, is a row with the reason.
-fn on_sockets(job: &Job) -> (Measured, Option<Report>) {
-    let transport = match job.world {
-        World::Kernel => Transport::Kernel,
-        World::Simulated | World::Sockets => Transport::Tautline,
-    };
-    let (took, report) = match play(&job.task, transport, job.cell.seed) {
-        Ok(Run { took, report }) => (took, Some(report)),
-        Err(error) => (Err(error), None),
-    };
-    let packets = report.as_ref();
-    let packets = packets.map(|report| Packets::of(&report.up, &report.down));
+fn on_sockets(job: &Job, punctual: Option<Punctual>) -> (Measured, Seen) {
+    let (mut late_runs, mut late) = (0, None);
+    for _ in 0..punctual.map_or(1, |rule| rule.tries.max(1)) {
+        let (measured, run) = try_on_sockets(job);
+        late = run
+            .as_ref()
+            .and_then(|run| punctual.and_then(|rule| rule.complaint(run)));
+        if late.is_none() {
+            let run = run.map(|run| (run.report, run.waking));
+            return (measured, Seen { run, late_runs });
+        }
+        late_runs += 1;
+    }
     let measured = Measured {
         world: job.world,
         repetition: job.cell.repetition,
         seed: job.cell.seed,
-        took: took
-            .map(|took| took.as_secs_f64())
-            .map_err(|error| format!("{error:#}")),
-        packets: packets.unwrap_or_default(),
+        took: Err(late.unwrap_or_default()),
+        links: Vec::new(),
     };
-    (measured, report)
+    let run = None;
+    (measured, Seen { run, late_runs })
+}
+
+fn try_on_sockets(job: &Job) -> (Measured, Option<Run>) {
+    let transport = match job.world {
+        World::Kernel => Transport::Kernel,
+        World::Https => Transport::Https,
+        World::Simulated | World::Sockets => Transport::Tautline,
+    };
+    let played = play(&job.task, transport, job.cell.seed);
+    let took = match &played {
+        Ok(run) => run.took.as_ref().map(|took| took.as_secs_f64()),
+        Err(error) => Err(error),
+    };
+    let links = played.iter().flat_map(|run| &run.report.links);
+    let measured = Measured {
+        world: job.world,
+        repetition: job.cell.repetition,
+        seed: job.cell.seed,
+        took: took.map_err(|error| format!("{error:#}")),
+        links: links
+            .map(|link| Packets::of(&link.up, &link.down))
+            .collect(),
+    };
+    (measured, played.ok())
 }
 
 /// Does `work` with every item, so many at a time; results in the order of the items.

@@ -1,7 +1,9 @@
 //! Tautline on sockets: the server in one place, the client in the other.
 //!
 //! The conversation is that of the laboratory's workloads: a request of 25 bytes, an answer of
-//! filler. So is the clock: from `connect` to the last byte at the application.
+//! filler. So is the clock: from `connect` to the last byte at the application, or from the request
+//! where a plan lets that wait for all paths. Several paths are opened as `get --paths` does it: the
+//! handshake over the first, each other one as soon as that is done.
 
 use std::{
     net::SocketAddr,
@@ -11,15 +13,23 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use tautline::{Bytes, ClientConfig, Endpoint, ServerConfig};
+use tautline::{Bytes, ClientConfig, Connection, Endpoint, LocalEnd, ServerConfig};
+use tautline_lab::stack::Ready;
 use tautline_sim::tls;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::oneshot,
+    task::JoinSet,
     time::timeout,
 };
 
-use crate::{REQUEST_BYTES, clock::now, place::Place, system, task::Task};
+use crate::{
+    REQUEST_BYTES,
+    clock::now,
+    place::{self, Place},
+    system::Ends,
+    task::Task,
+};
 
 static FILLER: [u8; 64 * 1024] = [0x74; 64 * 1024];
 
@@ -39,16 +49,19 @@ pub(crate) fn play(
 
     let (told, listening) = mpsc::sync_channel(1);
     let (stop, stopped) = oneshot::channel::<()>();
-    let (bytes, place) = (task.bytes, Arc::clone(far));
+    let (bytes, ends, place) = (task.bytes, task.ends, Arc::clone(far));
     let serving = thread::Builder::new()
         .name("server".to_owned())
-        .spawn(move || serve(&place, server, server_at, bytes, &told, stopped))?;
-    let (limit, place) = (task.limit, Arc::clone(near));
+        .spawn(move || {
+            let runtime = runtime(&place, ends)?;
+            serve(&runtime, server, server_at, bytes, &told, stopped)
+        })?;
+    let (task, place) = (task.clone(), Arc::clone(near));
     // A server that failed has dropped its end, and its error is the one to tell.
     let fetched = match listening.recv() {
         Ok(()) => thread::Builder::new()
             .name("client".to_owned())
-            .spawn(move || fetch(&place, client, server_at, bytes, limit))?
+            .spawn(move || fetch(&runtime(&place, ends)?, client, server_at, &task))?
             .join()
             .unwrap_or_else(|_| bail!("the client's thread failed")),
         Err(_) => Err(anyhow::anyhow!("the server did not listen")),
@@ -61,21 +74,21 @@ pub(crate) fn play(
     fetched
 }
 
-fn runtime(place: &Place) -> Result<Runtime> {
-    system::run_early();
+fn runtime(place: &Place, ends: Ends) -> Result<Runtime> {
+    ends.favour();
     place.enter()?;
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 fn serve(
-    place: &Place,
+    runtime: &Runtime,
     config: ServerConfig,
     at: SocketAddr,
     bytes: u64,
     told: &mpsc::SyncSender<()>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
-    runtime(place)?.block_on(async {
+    runtime.block_on(async {
         let endpoint = Endpoint::server(config, at)?;
         told.send(())?;
         let answering = async {
@@ -110,18 +123,41 @@ async fn answer(incoming: tautline::Incoming, bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// A path from each link but the first.
+fn open_others(connection: &Connection, links: usize) -> JoinSet<Result<()>> {
+    let mut opening = JoinSet::new();
+    for link in 1..links {
+        let connection = connection.clone();
+        opening.spawn(async move {
+            let end = LocalEnd::interface(place::device(u8::try_from(link)?));
+            let path = connection.open_path(end, connection.remote_address());
+            let path = path.await?;
+            ensure!(path.warning.is_none(), "{:?}", path.warning);
+            Ok(())
+        });
+    }
+    opening
+}
+
 fn fetch(
-    place: &Place,
+    runtime: &Runtime,
     config: ClientConfig,
     server: SocketAddr,
-    bytes: u64,
-    limit: Duration,
+    task: &Task,
 ) -> Result<Duration> {
-    runtime(place)?.block_on(async {
-        let endpoint = Endpoint::client(SocketAddr::from(([0, 0, 0, 0], 0)))?;
-        let start = now();
+    let bytes = task.bytes;
+    runtime.block_on(async {
+        let endpoint = Endpoint::client(SocketAddr::from((place::near(0), 0)))?;
+        let mut start = now();
         let work = async {
             let connection = endpoint.connect_with(config, server, "localhost")?.await?;
+            let mut opening = open_others(&connection, task.wires.len());
+            if task.ready == Ready::Paths {
+                while let Some(opened) = opening.join_next().await {
+                    opened??;
+                }
+                start = now();
+            }
             let (mut send, mut recv) = connection.open_bi().await?;
             send.write_all(&[0; REQUEST_BYTES]).await?;
             send.finish()?;
@@ -134,7 +170,7 @@ fn fetch(
             connection.close(0, b"");
             Ok(took)
         };
-        let took = timeout(limit, work).await;
+        let took = timeout(task.limit, work).await;
         took.context("not finished within the plan's limit")?
     })
 }

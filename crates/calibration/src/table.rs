@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tautline_lab::stats::{median, quantiles};
 
-use crate::measure::{Group, Measured, World};
+use crate::measure::{Group, World};
 
 /// How far medians may lie apart.
 pub(crate) const TOLERANCE: f64 = 0.10;
@@ -130,15 +130,16 @@ pub(crate) fn csv(groups: &[Group]) -> String {
     );
     for group in groups {
         for run in &group.runs {
-            let Measured { packets, .. } = run;
+            let packets = run.packets();
             let (took, reason) = match &run.took {
                 Ok(took) => (format!("{took:.6}"), String::new()),
                 Err(reason) => (String::new(), reason.replace(['"', '\n'], " ")),
             };
             let _ = writeln!(
                 out,
-                "{},{},{},{},{},{},{took},{},{},{},{},\"{reason}\"",
+                "{},\"{}\",{},{},{},{},{took},{},{},{},{},\"{reason}\"",
                 group.plan,
+                // Labels have commas of their own.
                 group.point.join(" "),
                 group.solution,
                 run.world.name(),
@@ -167,7 +168,7 @@ pub(crate) fn spliced(document: &str, measured: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Packets;
+    use crate::measure::Measured;
 
     fn group(simulated: &[f64], sockets: &[f64]) -> Group {
         let runs = |world, times: &[f64]| {
@@ -183,7 +184,7 @@ mod tests {
                     } else {
                         Err("it \"failed\"".to_owned())
                     },
-                    packets: Packets::default(),
+                    links: Vec::new(),
                 });
             runs.collect::<Vec<_>>()
         };
@@ -193,6 +194,7 @@ mod tests {
             solution: "cubic".to_owned(),
             is_cubic: true,
             bytes: 1_000_000,
+            wires: 1,
             runs: [
                 runs(World::Simulated, simulated),
                 runs(World::Sockets, sockets),
@@ -237,6 +239,7 @@ mod tests {
         let csv = csv(&groups);
         assert_eq!(csv.lines().count(), 1 + 9 + 5);
         assert!(csv.contains("\"it  failed \""), "{csv}");
+        assert!(csv.contains("p,\"25 ms 0 %\",cubic,"), "{csv}");
     }
 
     #[test]

@@ -18,6 +18,8 @@ mod options;
 mod parts;
 #[cfg(feature = "quinn")]
 mod quinn;
+#[cfg(any(feature = "quinn", feature = "noq"))]
+mod several;
 
 #[cfg(feature = "noq")]
 pub use noq::Noq;
@@ -48,6 +50,10 @@ pub const PLANS: &[Bundled] = &[
     Bundled {
         name: "peers-objects",
         text: include_str!("../plans/peers-objects.toml"),
+    },
+    Bundled {
+        name: "peers-paths",
+        text: include_str!("../plans/peers-paths.toml"),
     },
     Bundled {
         name: "peers-quirl",

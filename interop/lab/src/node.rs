@@ -4,7 +4,8 @@
 //! differs in more than the name of the crate stands in `quinn.rs` and `noq.rs` as `glue`.
 //!
 //! A node is one connection: a client makes it at its start, a server takes the first that comes
-//! and ignores others. It stays after its end, so that its counters can still be read.
+//! and ignores others. It stays after its end, so that its counters can still be read. Several paths
+//! (`several.rs`) are opened by a client as soon as it is connected and the peer lets it.
 
 /// Defines the stack `$stack` over `$proto`, called `$name` by its makers, with the module's `glue`.
 macro_rules! stack {
@@ -14,7 +15,7 @@ macro_rules! stack {
         use bytes::{Buf, Bytes, BytesMut};
         use tautline_lab::{
             session::{Half, Happening, Nobody, Read, Session, StreamKey, Way},
-            stack::{EndSetup, Inspection, OptionError, Stack, StackOptions, WireStats},
+            stack::{EndSetup, Inspection, OptionError, PathWire, Stack, StackOptions, WireStats},
         };
         use tautline_sim::{Datagram, Node, tls};
         use tautline_transport::{
@@ -33,6 +34,7 @@ macro_rules! stack {
         use crate::{
             options::{ACK_EVERY, Settings},
             parts::{self, CID_BYTES, DEFAULT_MTU, FIRST_CID_BYTES, clock, instant},
+            several::Several,
         };
 
         #[doc = concat!($name, "-proto.")]
@@ -56,12 +58,9 @@ macro_rules! stack {
                 config.initial_dst_cid_provider(Arc::new(move || first));
                 let endpoint = endpoint(&settings, &mut rng, None)?;
                 let connect = Some((setup.start, config, setup.remote));
-                Ok(Box::new(Peer::new(
-                    endpoint,
-                    setup.local,
-                    setup.half,
-                    connect,
-                )))
+                let ready = options.ready.unwrap_or_default();
+                let several = Several::new(settings.several, setup.local, setup.others, ready);
+                Ok(Box::new(Peer::new(endpoint, several, setup.half, connect)))
             }
 
             fn server(
@@ -81,7 +80,9 @@ macro_rules! stack {
                 tokens.sent(0);
                 config.validation_token_config(tokens);
                 let endpoint = endpoint(&settings, &mut rng, Some(config))?;
-                Ok(Box::new(Peer::new(endpoint, setup.local, setup.half, None)))
+                let ready = Default::default();
+                let several = Several::new(settings.several, setup.local, Vec::new(), ready);
+                Ok(Box::new(Peer::new(endpoint, several, setup.half, None)))
             }
 
             fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>> {
@@ -90,6 +91,11 @@ macro_rules! stack {
                     half: peer.half.as_ref(),
                     wire: peer.wire,
                 })
+            }
+
+            fn paths(&self, node: &dyn Any) -> Vec<PathWire> {
+                let peer = node.downcast_ref::<Peer>();
+                peer.map(|peer| peer.several.all()).unwrap_or_default()
             }
 
             fn is_deterministic(&self, options: &StackOptions) -> bool {
@@ -103,7 +109,7 @@ macro_rules! stack {
         }
 
         fn settings(options: &StackOptions) -> Result<Settings, OptionError> {
-            Settings::read(options, $name, glue::CONTROLLERS)
+            Settings::read(options, $name, glue::CONTROLLERS, glue::SEVERAL)
         }
 
         fn transport(settings: &Settings) -> Result<TransportConfig, String> {
@@ -113,6 +119,9 @@ macro_rules! stack {
                 settings.congestion,
                 settings.initial_window_bytes(),
             );
+            if settings.several {
+                glue::enable_several(&mut config);
+            }
             if let Some(bytes) = settings.receive_window {
                 let window = VarInt::from_u32(bytes);
                 config.stream_receive_window(window).receive_window(window);
@@ -225,7 +234,7 @@ macro_rules! stack {
             half: Box<dyn Half>,
             /// Of a client before its start.
             connect: Option<(Instant, ClientConfig, SocketAddr)>,
-            local: SocketAddr,
+            several: Several,
             outgoing: VecDeque<Datagram>,
             buffer: Vec<u8>,
             timeout: Option<Instant>,
@@ -237,7 +246,7 @@ macro_rules! stack {
         impl Peer {
             fn new(
                 endpoint: Endpoint,
-                local: SocketAddr,
+                several: Several,
                 half: Box<dyn Half>,
                 connect: Option<(Instant, ClientConfig, SocketAddr)>,
             ) -> Self {
@@ -248,7 +257,7 @@ macro_rules! stack {
                     connection: None,
                     half,
                     connect,
-                    local,
+                    several,
                     outgoing: VecDeque::new(),
                     buffer: Vec::new(),
                     timeout,
@@ -287,7 +296,12 @@ macro_rules! stack {
 
             fn on_event(&mut self, now: Instant, event: Event) {
                 match event {
-                    Event::Connected => self.tell(now, Happening::Connected),
+                    Event::Connected => {
+                        if self.several.on_connected(now) {
+                            self.tell(now, Happening::Connected);
+                        }
+                        self.open_paths(now);
+                    }
                     Event::Stream(StreamEvent::Opened { dir }) => {
                         while let Some(id) = self
                             .connection
@@ -327,7 +341,24 @@ macro_rules! stack {
                         };
                         self.end(now, reason);
                     }
-                    _ => {}
+                    other => {
+                        if let Some(change) = glue::path_change(&other)
+                            && self.several.on_change(now, change)
+                        {
+                            self.tell(now, Happening::Connected);
+                        }
+                    }
+                }
+            }
+
+            /// Opens what paths are wanted and not open, as far as the peer lets us by now.
+            fn open_paths(&mut self, now: Instant) {
+                let Some((_, connection)) = &mut self.connection else {
+                    return;
+                };
+                let open = |local| glue::open_path(connection, clock(now), local);
+                if self.several.open(open) {
+                    self.tell(now, Happening::Connected);
                 }
             }
 
@@ -339,10 +370,11 @@ macro_rules! stack {
                     Some(EcnCodepoint::Ect1) => Ecn::Ect1,
                     Some(EcnCodepoint::Ce) => Ecn::Ce,
                 };
+                let src = self.several.source(transmit.src_ip);
                 let written = self.buffer.get(..transmit.size).unwrap_or(&self.buffer);
                 for segment in written.chunks(size) {
                     self.outgoing.push_back(Datagram {
-                        src: self.local,
+                        src,
                         dst: transmit.destination,
                         ecn,
                         payload: segment.to_vec(),
@@ -358,12 +390,13 @@ macro_rules! stack {
                     Ecn::Ect1 => Some(EcnCodepoint::Ect1),
                     Ecn::Ce => Some(EcnCodepoint::Ce),
                 };
+                let at = self.several.destination(datagram.dst);
                 let data = BytesMut::from(datagram.payload.as_slice());
                 self.buffer.clear();
                 let event = glue::handle(
                     &mut self.endpoint,
                     clock(now),
-                    datagram.src,
+                    (datagram.src, at),
                     ecn,
                     data,
                     &mut self.buffer,
@@ -480,6 +513,11 @@ macro_rules! stack {
                     if let Some(stats) = glue::wire_stats(connection) {
                         self.wire = Some(stats);
                     }
+                    if self.several.is_on() {
+                        for path in glue::paths(connection, self.several.first()) {
+                            self.several.note(now, path);
+                        }
+                    }
                 }
                 // What is due now was done; a timer that is due all the same must not stop time.
                 let next = now + Duration::from_micros(1);
@@ -490,6 +528,8 @@ macro_rules! stack {
         impl Node for Peer {
             fn handle_datagram(&mut self, now: Instant, datagram: Datagram) {
                 self.receive(now, datagram);
+                // Connection IDs for further paths may have come.
+                self.open_paths(now);
                 self.settle(now);
             }
 

@@ -6,22 +6,98 @@ stack!(noq_proto, Noq, "noq");
 
 /// What differs from the sister stack.
 mod glue {
-    use std::{net::SocketAddr, num::NonZeroUsize, sync::Arc, time::Instant as Clock};
+    use std::{
+        net::{IpAddr, SocketAddr},
+        num::NonZeroUsize,
+        sync::Arc,
+        time::Instant as Clock,
+    };
 
     use bytes::{Bytes, BytesMut};
     use noq_proto::{
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-        FourTuple, PathId, ServerConfig, StreamId, Transmit, TransportConfig, congestion,
+        Event, FourTuple, PathError, PathEvent, PathId, PathStatus, ServerConfig, StreamId,
+        Transmit, TransportConfig, congestion,
     };
-    use tautline_lab::stack::WireStats;
-    use tautline_transport::units::Rate;
+    use tautline_lab::stack::{PathWire, WireStats};
+    use tautline_transport::units::{self, Rate};
 
-    use crate::parts::SEGMENTS;
+    use crate::{
+        parts::SEGMENTS,
+        several::{Change, Described, Opening},
+    };
 
     /// Controllers by the names that plans use.
     pub(super) const CONTROLLERS: &[&str] = &["newreno", "cubic", "bbr3"];
     /// Those that draw from the operating system.
     pub(super) const UNSEEDED: &[&str] = &["bbr3"];
+
+    /// Whether it can have several paths.
+    pub(super) const SEVERAL: bool = true;
+    /// As many as a plan can give to one connection.
+    const MOST_PATHS: u32 = 16;
+
+    pub(super) fn enable_several(config: &mut TransportConfig) {
+        config.max_concurrent_multipath_paths(MOST_PATHS);
+    }
+
+    pub(super) fn open_path(connection: &mut Connection, now: Clock, local: IpAddr) -> Opening {
+        let Ok(first) = connection.network_path(PathId::ZERO) else {
+            return Opening::Never;
+        };
+        let over = FourTuple::new(first.remote(), Some(local));
+        match connection.open_path(over, PathStatus::Available, now) {
+            Ok(id) => Opening::Begun(number(id)),
+            Err(PathError::RemoteCidsExhausted | PathError::MaxPathIdReached) => Opening::NotYet,
+            Err(_) => Opening::Never,
+        }
+    }
+
+    /// Its numbers cannot be read, only made.
+    fn number(id: PathId) -> u64 {
+        let known = (0..MOST_PATHS).find(|known| PathId::from(*known) == id);
+        known.map_or(u64::MAX, u64::from)
+    }
+
+    pub(super) fn path_change(event: &Event) -> Option<Change> {
+        match event {
+            Event::Path(PathEvent::Established { id, .. }) => {
+                Some(Change::Established(number(*id)))
+            }
+            Event::Path(PathEvent::Abandoned { id, .. }) => Some(Change::Abandoned(number(*id))),
+            _ => None,
+        }
+    }
+
+    pub(super) fn paths(connection: &mut Connection, first: SocketAddr) -> Vec<Described> {
+        let mut all = Vec::new();
+        for id in connection.paths() {
+            let over = connection.network_path(id);
+            let (Ok(over), Some(path)) = (over, connection.path_stats(id)) else {
+                continue;
+            };
+            let local = over.local_ip().unwrap_or(first.ip());
+            all.push(Described {
+                wire: PathWire {
+                    id: number(id),
+                    four_tuple: units::FourTuple {
+                        local: SocketAddr::new(local, first.port()),
+                        remote: over.remote(),
+                    },
+                    rtt: path.rtt,
+                    min_rtt: path.rtt,
+                    bytes_sent: path.udp_tx.bytes,
+                    packets_sent: path.sent_packets,
+                    packets_lost: path.lost_packets.saturating_sub(path.lost_plpmtud_probes),
+                    ptos: 0,
+                    validated: None,
+                    first_data: None,
+                },
+                data_came: path.frame_rx.stream + path.frame_rx.datagram > 0,
+            });
+        }
+        all
+    }
 
     /// Sets a controller; without one the peer's default.
     pub(super) fn congestion(
@@ -59,12 +135,12 @@ mod glue {
     pub(super) fn handle(
         endpoint: &mut Endpoint,
         now: Clock,
-        remote: SocketAddr,
+        (remote, local): (SocketAddr, Option<IpAddr>),
         ecn: Option<EcnCodepoint>,
         data: BytesMut,
         buffer: &mut Vec<u8>,
     ) -> Option<DatagramEvent> {
-        endpoint.handle(now, FourTuple::from_remote(remote), ecn, data, buffer)
+        endpoint.handle(now, FourTuple::new(remote, local), ecn, data, buffer)
     }
 
     /// How many bytes were taken.
@@ -86,8 +162,14 @@ mod glue {
     }
 
     pub(super) fn wire_stats(connection: &mut Connection) -> Option<WireStats> {
-        let path = connection.path_stats(PathId::ZERO)?;
-        let controller = connection.congestion_state(PathId::ZERO);
+        let paths = connection.paths();
+        let each = paths.into_iter().filter_map(|id| of_path(connection, id));
+        each.reduce(WireStats::beside)
+    }
+
+    fn of_path(connection: &mut Connection, id: PathId) -> Option<WireStats> {
+        let path = connection.path_stats(id)?;
+        let controller = connection.congestion_state(id);
         let rate = controller.and_then(|controller| controller.metrics().pacing_rate);
         Some(WireStats {
             rtt: Some(path.rtt),

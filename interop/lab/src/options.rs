@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) mtu: Option<u16>,
     pub(crate) initial_rtt: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
+    /// Several paths at once, by the peer's own rule.
+    pub(crate) several: bool,
 }
 
 fn wrong(option: &'static str, problem: impl Into<String>) -> OptionError {
@@ -68,6 +70,7 @@ impl Settings {
         options: &StackOptions,
         maker: &str,
         controllers: &[&'static str],
+        several: bool,
     ) -> Result<Self, OptionError> {
         let mut settings = Self::default();
         if let Some(name) = &options.congestion {
@@ -93,9 +96,14 @@ impl Settings {
         if options.fec.is_some() || options.fec_mode.is_some() {
             return Err(wrong("fec", format!("{maker} has no erasure correction")));
         }
-        if options.multipath.is_some() {
-            let problem = format!("{maker} uses one path here: only tautline uses several");
-            return Err(wrong("multipath", problem));
+        match options.multipath.as_deref() {
+            None => {}
+            Some(_) if !several => {
+                return Err(wrong("multipath", format!("{maker} has one path")));
+            }
+            // Its rule has no name of its own and cannot be changed.
+            Some(name) if name == maker => settings.several = true,
+            Some(name) => return Err(unnamed("multipath", name, &[maker], maker)),
         }
         match options.streams.as_deref() {
             None => {}
@@ -171,7 +179,21 @@ mod tests {
     fn read(change: impl FnOnce(&mut StackOptions)) -> Result<Settings, OptionError> {
         let mut options = StackOptions::default();
         change(&mut options);
-        Settings::read(&options, "quinn", &["newreno", "cubic"])
+        Settings::read(&options, "quinn", &["newreno", "cubic"], false)
+    }
+
+    #[test]
+    fn several_paths_go_by_the_peers_own_rule() {
+        let with = |name: &str, several| {
+            let options = StackOptions {
+                multipath: Some(name.to_owned()),
+                ..StackOptions::default()
+            };
+            Settings::read(&options, "noq", &["cubic"], several)
+        };
+        assert!(with("noq", true).unwrap().several);
+        assert_eq!(with("auto", true).unwrap_err().names, ["noq"]);
+        assert_eq!(with("noq", false).unwrap_err().option, "multipath");
     }
 
     #[test]

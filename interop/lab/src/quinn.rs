@@ -6,22 +6,46 @@ stack!(quinn_proto, Quinn, "quinn");
 
 /// What differs from the sister stack.
 mod glue {
-    use std::{net::SocketAddr, sync::Arc, time::Instant as Clock};
+    use std::{
+        net::{IpAddr, SocketAddr},
+        sync::Arc,
+        time::Instant as Clock,
+    };
 
     use bytes::{Bytes, BytesMut};
     use quinn_proto::{
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-        ServerConfig, StreamId, Transmit, TransportConfig, congestion,
+        Event, ServerConfig, StreamId, Transmit, TransportConfig, congestion,
     };
     use tautline_lab::stack::WireStats;
     use tautline_transport::units::Rate;
 
-    use crate::parts::SEGMENTS;
+    use crate::{
+        parts::SEGMENTS,
+        several::{Change, Described, Opening},
+    };
 
     /// Controllers by the names that plans use.
     pub(super) const CONTROLLERS: &[&str] = &["newreno", "cubic", "bbr"];
     /// Those that draw from the operating system.
     pub(super) const UNSEEDED: &[&str] = &["bbr"];
+
+    /// Whether it can have several paths.
+    pub(super) const SEVERAL: bool = false;
+
+    pub(super) fn enable_several(_config: &mut TransportConfig) {}
+
+    pub(super) fn open_path(_: &mut Connection, _now: Clock, _local: IpAddr) -> Opening {
+        Opening::Never
+    }
+
+    pub(super) fn path_change(_event: &Event) -> Option<Change> {
+        None
+    }
+
+    pub(super) fn paths(_: &mut Connection, _first: SocketAddr) -> Vec<Described> {
+        Vec::new()
+    }
 
     /// Sets a controller; without one the peer's default.
     pub(super) fn congestion(
@@ -59,7 +83,7 @@ mod glue {
     pub(super) fn handle(
         endpoint: &mut Endpoint,
         now: Clock,
-        remote: SocketAddr,
+        (remote, _): (SocketAddr, Option<IpAddr>),
         ecn: Option<EcnCodepoint>,
         data: BytesMut,
         buffer: &mut Vec<u8>,

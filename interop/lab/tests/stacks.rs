@@ -130,7 +130,8 @@ fn what_a_stack_does_not_tell_is_empty() {
     };
     assert_eq!(of(("tautline", "cubic")), [true, true, true, true, true]);
     assert_eq!(of(("quinn", "cubic")), [true, true, true, false, false]);
-    assert_eq!(of(("noq", "cubic")), [true, true, false, false, false]);
+    // The queue's delay is the link's to tell.
+    assert_eq!(of(("noq", "cubic")), [true, true, true, false, false]);
 }
 
 /// The link goes away for good while a transfer is under way.
@@ -258,4 +259,36 @@ fn stacks_share_a_link() {
         panic!("no completion");
     };
     assert!(Duration::from_secs_f64(completion) > Duration::from_millis(1500));
+}
+
+/// noq's own rule over two paths: both carry data, the handshake's is the first, and a request that
+/// waits for paths begins when they work.
+#[test]
+fn noq_takes_two_paths() {
+    let text = |more: &str| {
+        format!(
+            "name = \"test\"\ntitle = \"A test\"\n[network]\nrate = \"10 Mb/s\"\ndelay = \"20 ms\"\n\
+             paths = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[flow]]\nname = \"main\"\n\
+             workload = {{ kind = \"bulk\", bytes = \"5 MB\" }}\n[[solution]]\nname = \"one\"\n\
+             stack = \"noq\"\ncongestion = \"cubic\"\n{more}\n"
+        )
+    };
+    let number = |entry: &Entry, name: &str| match metric(entry, name) {
+        Value::Number(value) => value,
+        other => panic!("{name}: {other:?}"),
+    };
+    let alone = play(&plan(&text("paths = \"a\"")));
+    for paths in ["[\"a\", \"b\"]", "[\"b\", \"a\"]"] {
+        let more = format!("multipath = \"noq\"\nready = \"paths\"\npaths = {paths}");
+        let plan = plan(&text(&more));
+        let both = play(&plan);
+        assert_eq!(both.status, "ok", "{:?}", both.reason);
+        assert_eq!(both, play(&plan), "the same twice");
+        assert_eq!(number(&both, "paths_used"), 2.0);
+        let share = number(&both, "first_path_share");
+        assert!((0.4..0.7).contains(&share), "{share}");
+        assert!(number(&both, "completion_s") < 0.65 * number(&alone, "completion_s"));
+        // The handshake, connection IDs, and a challenge there and back.
+        assert!(number(&both, "ready_s") > 0.08);
+    }
 }
