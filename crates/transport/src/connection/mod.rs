@@ -39,6 +39,7 @@ mod outbox;
 mod params;
 mod path_frames;
 mod permit;
+mod pins;
 mod protect;
 mod rebind;
 mod rx;

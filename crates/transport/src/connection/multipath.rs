@@ -45,6 +45,8 @@ pub(crate) struct Multipath {
     pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
     pub(super) views: Vec<PathView>,
+    /// Pinned data goes before what the scheduler places, every other time.
+    pub(super) pinned_first: bool,
 }
 
 impl Multipath {
@@ -54,7 +56,7 @@ impl Multipath {
     }
 
     /// Whether the application waits for the path to open.
-    fn is_wanted(&self, id: PathId) -> bool {
+    pub(super) fn is_wanted(&self, id: PathId) -> bool {
         self.wishes.iter().any(|(wish, _)| *wish == id)
     }
 
@@ -101,6 +103,7 @@ impl Connection {
             wishes: VecDeque::new(),
             coupling: CouplingReview::default(),
             views: Vec::new(),
+            pinned_first: false,
         }));
         Ok(())
     }

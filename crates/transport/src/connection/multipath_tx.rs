@@ -8,11 +8,14 @@ use super::{Connection, fates::frame_fates, permit::Permit};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
-    multipath::sched::{Choice, PathView, Repeats, SchedulerView},
+    multipath::{
+        Takes,
+        sched::{Choice, PathView, Repeats, SchedulerView},
+    },
     path::Path,
     space::SpaceKind,
     time::Instant,
-    units::Rate,
+    units::{PathId, Rate},
 };
 
 /// More waiting bytes than these look all the same to a scheduler.
@@ -30,6 +33,8 @@ const GAIN: u32 = 8;
 pub(super) enum Load {
     /// Whatever waits, up to so many bytes of datagrams at once.
     All(u64),
+    /// Data that is pinned to the path, and what belongs to the path.
+    Pinned,
     /// Only what belongs to the path, and acknowledgements.
     Own,
 }
@@ -45,7 +50,20 @@ impl Load {
     pub(super) fn limit(self) -> u64 {
         match self {
             Self::All(bytes) => bytes,
-            Self::Own => u64::MAX,
+            Self::Pinned | Self::Own => u64::MAX,
+        }
+    }
+
+    /// Whether what may go on any path may go here.
+    pub(super) fn takes_any(self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
+    /// Whose data it is on a path.
+    pub(super) fn on(self, path: PathId) -> Takes {
+        Takes {
+            pinned_to: path,
+            free: self.takes_any(),
         }
     }
 }
@@ -107,7 +125,16 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        let waits = self.has_data() || self.fec.has_repairs();
+        let pinned = self.has_pinned_data();
+        if pinned && let Some(multipath) = &mut self.multipath {
+            multipath.pinned_first ^= true;
+            if multipath.pinned_first
+                && let Some(transmit) = self.transmit_pinned(now, buf, max_segments)
+            {
+                return Some(transmit);
+            }
+        }
+        let waits = self.has_free_data() || self.fec.has_repairs();
         if waits {
             // A choice that leads to nothing (a frame that does not fit) is not asked for again.
             for _ in 0..self.paths.len() {
@@ -117,12 +144,15 @@ impl Connection {
                 if let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments) {
                     return Some(transmit);
                 }
-                if !self.has_data() && !self.fec.has_repairs() {
+                if !self.has_free_data() && !self.fec.has_repairs() {
                     break;
                 }
             }
         }
-        if self.has_data() || self.fec.has_repairs() {
+        if pinned && let Some(transmit) = self.transmit_pinned(now, buf, max_segments) {
+            return Some(transmit);
+        }
+        if self.has_free_data() || self.fec.has_repairs() {
             self.note_unused_paths(now);
             return None;
         }
@@ -163,14 +193,12 @@ impl Connection {
         Some(transmit)
     }
 
-    /// Whether anything waits that any path may carry.
-    pub(super) fn has_data(&self) -> bool {
-        self.streams.has_data()
-            || self.control.has_frames()
+    /// Whether anything but streams and datagrams waits that any path may carry.
+    pub(super) fn has_control_data(&self) -> bool {
+        self.control.has_frames()
             || self.fec.owes_window()
             || self.crypto.data.has_pending()
             || self.streams.has_control()
-            || self.datagrams.has_frames()
             || self
                 .multipath
                 .as_ref()
@@ -195,7 +223,7 @@ impl Connection {
         let (waiting, more_follows) = match waiting {
             Some(waiting) => (waiting.bytes(), waiting.more_follows),
             // Nobody knows, of so many streams.
-            None if self.streams.has_data() => (FORESEEN, true),
+            None if self.streams.has_free_data() => (FORESEEN, true),
             None => (0, false),
         };
         let view = SchedulerView {
@@ -278,7 +306,7 @@ impl Connection {
                 // longer than finding that out would.
                 let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
                 let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
-                let mut fates = frame_fates!(self, path, Instant::ZERO);
+                let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
                     &mut path.space,
