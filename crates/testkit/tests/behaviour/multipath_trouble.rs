@@ -13,7 +13,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{MultipathConfig, PathStatus, Pin},
+    multipath::{MultipathConfig, PathCost, PathStatus, Pin},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -89,7 +89,12 @@ impl Trouble {
 
     /// With a path over every link.
     pub(crate) fn open(seed: u64, links: usize) -> Self {
-        let mut trouble = Self::new(seed, links, |_| {});
+        Self::with(seed, links, |_| {})
+    }
+
+    /// As `open`, otherwise configured.
+    pub(crate) fn with(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
+        let mut trouble = Self::new(seed, links, change);
         for link in 1..links {
             let opened = trouble
                 .net
@@ -562,6 +567,7 @@ enum Act {
     Loss { link: u8, percent: u8 },
     Keys { by: bool },
     Transfer { by: bool, kilobytes: u16 },
+    Cost { by: bool, which: u8, class: u8 },
     Pin { by: bool, which: u8, stream: u8 },
     Wait { millis: u16 },
 }
@@ -580,6 +586,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => (by, 1..800u16).prop_map(|(by, kilobytes)| Act::Transfer { by, kilobytes }),
         2 => (any::<bool>(), 0..8u8, 0..8u8)
             .prop_map(|(by, which, stream)| Act::Pin { by, which, stream }),
+        1 => (any::<bool>(), 0..8u8, 0..3u8)
+            .prop_map(|(by, which, class)| Act::Cost { by, which, class }),
         4 => (1..1_500u16).prop_map(|millis| Act::Wait { millis }),
     ];
     prop::collection::vec(act, 1..40)
@@ -674,6 +682,14 @@ impl Trouble {
             }
             Act::Transfer { by, kilobytes } => {
                 self.transfer(side(by), u64::from(kilobytes) * 1_000);
+            }
+            Act::Cost { by, which, class } => {
+                // No cap: a path that it ends may be the last, if another is abandoned at once.
+                let id = self.nth(which);
+                let cost = PathCost::default().class(class);
+                let _ = self.on(side(by), |connection, now| {
+                    connection.set_path_cost(now, id, cost)
+                });
             }
             Act::Pin { by, which, stream } => {
                 let path = self.nth(which);

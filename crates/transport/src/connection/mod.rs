@@ -18,6 +18,7 @@ mod aftermath;
 mod api;
 mod close;
 mod control;
+mod costs;
 mod coupling;
 mod crypto_stream;
 mod datagram_builder;
@@ -123,6 +124,8 @@ pub struct Connection {
     fec: Fec,
     /// Several paths, where both ends speak RFC 10069.
     multipath: Option<Box<Multipath>>,
+    /// Some path costs something, or did.
+    has_costs: bool,
     /// The peer's transport parameters, defaults until known.
     peer: TransportParameters,
     /// What the peer wants of receive timestamps.
@@ -201,6 +204,7 @@ impl Connection {
             control: Control::new(params.validation_tokens.clone()),
             fec: Fec::default(),
             multipath: None,
+            has_costs: false,
             peer: TransportParameters::default(),
             timestamps: None,
             handshake_probes: [0; 2],
@@ -240,6 +244,7 @@ impl Connection {
         self.streams.set_congestion_window(window);
         self.catch_up_with_messages(now);
         self.review_paths(now);
+        self.review_costs(now);
         self.review_coupling(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {

@@ -225,6 +225,7 @@ impl Connection {
         path.local_cids = unopened.local;
         path.remote_cids = remote_cids;
         path.status = unopened.status;
+        path.cost.set(unopened.cost);
         path.phase = PathPhase::Opening;
         let proven = self
             .paths
@@ -663,15 +664,15 @@ impl Connection {
         }
     }
 
-    /// The path that what concerns the whole connection goes by: the one with the least delay of
-    /// those that work, else any.
+    /// The path that what concerns the whole connection goes by: the one with the least delay of the
+    /// cheapest that work, else any.
     pub(crate) fn main_path(&self) -> Option<&Path> {
         let usable = self
             .paths
             .iter()
-            .filter(|path| path.is_usable() && !path.is_silent());
+            .filter(|path| path.is_usable() && !path.is_silent() && !path.is_spent());
         usable
-            .min_by_key(|path| path.recovery.rtt().smoothed())
+            .min_by_key(|path| (path.cost.cost.class, path.recovery.rtt().smoothed()))
             .or_else(|| self.paths.iter().find(|path| !path.is_abandoned()))
             .or_else(|| self.paths.iter().next())
     }

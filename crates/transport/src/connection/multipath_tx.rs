@@ -9,7 +9,7 @@ use crate::{
     endpoint::Transmit,
     fec::Occasion,
     multipath::{
-        Takes,
+        PathStatus, Takes,
         sched::{Choice, PathView, Repeats, SchedulerView},
     },
     path::Path,
@@ -246,7 +246,8 @@ impl Connection {
         known
     }
 
-    /// The paths that data may use: those that answer, else those that are open, else all.
+    /// The paths that data may use: those that answer, else those that are open, else all; and of these the
+    /// cheapest.
     fn path_views(&mut self, now: Instant) -> Vec<PathView> {
         let mut views = match &mut self.multipath {
             Some(multipath) => std::mem::take(&mut multipath.views),
@@ -254,15 +255,16 @@ impl Connection {
         };
         views.clear();
         let rank = |path: &Path| {
-            if path.is_abandoned() || path.unnamed_until.is_some() {
-                0
+            let state = if path.is_abandoned() || path.unnamed_until.is_some() || path.is_spent() {
+                return 0;
             } else if !path.is_usable() {
-                1
+                1_u16
             } else if path.is_silent() {
                 2
             } else {
                 3
-            }
+            };
+            state << 8 | u16::from(u8::MAX - path.cost.cost.class)
         };
         let best = self.paths.iter().map(rank).max().unwrap_or(0);
         if best == 0 {
@@ -292,7 +294,12 @@ impl Connection {
             return None;
         }
         let views = self.path_views(now);
-        let ready = views.iter().filter(|path| path.may_send);
+        let any = views
+            .iter()
+            .any(|path| path.status == PathStatus::Available);
+        let ready = views
+            .iter()
+            .filter(|path| path.may_send && (!any || path.status == PathStatus::Available));
         let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
         let mut found = None;
         if let Some(by) = by {

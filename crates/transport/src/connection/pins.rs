@@ -124,6 +124,7 @@ fn hold_of(pin: Pin, paths: &PathSet, multipath: Option<&Multipath>) -> Hold {
         Some(path) => {
             let works = path.is_usable()
                 && !path.is_silent()
+                && !path.is_spent()
                 && path.status.remote() == PathStatus::Available;
             hold(strict || works)
         }

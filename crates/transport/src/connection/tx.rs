@@ -84,6 +84,7 @@ impl Connection {
             // Of what the application called since the last input.
             self.catch_up_with_messages(now);
         }
+        self.review_costs(now);
         self.review_pins();
         if self.datagrams.has_frames() {
             let room = self.datagram_room();
@@ -115,6 +116,9 @@ impl Connection {
     ) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
+        if path.cap_room() < MIN_INITIAL_DATAGRAM as u64 {
+            return None;
+        }
         // Challenges leave rarely and when we choose. Answers leave when the peer chooses, and so
         // wait for the window as everything does.
         let may_answer =
@@ -197,7 +201,7 @@ impl Connection {
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         path.pacing_until = None;
-        if path.unnamed_until.is_some() {
+        if path.unnamed_until.is_some() || path.is_spent() {
             return None;
         }
         let mut mtu = usize::from(path.mtu.datagram_size());
