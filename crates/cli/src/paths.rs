@@ -29,7 +29,8 @@ pub(crate) struct PathOptions {
     /// Use several paths at once (RFC 10069; the server must support it): from each of these
     /// interfaces or local addresses, or, with auto, from every interface that leads to the server.
     /// IF:metered is used only when no other path works, IF:metered=BYTES carries no more than BYTES
-    /// (sent and received, of each connection), IF:cap=BYTES is used freely until then (suffixes k, M, G,
+    /// (sent and received, of each connection), IF:cap=BYTES is used freely up to nine
+    /// tenths of BYTES and then kept in reserve (suffixes k, M, G,
     /// Ki, Mi, Gi); after auto, such names say what interfaces cost: auto,wwan0:metered=500M
     #[arg(long, value_name = "auto|IF,IF|ADDR,ADDR")]
     paths: Option<Sources>,

@@ -99,13 +99,10 @@ fn classes_stand_in_order() {
 #[test]
 fn a_cap_is_never_passed_and_ends_the_path() {
     const CAP: u64 = 400_000;
-    // Used freely until then; or because nothing else is left, or pinned.
-    for case in ["free", "alone", "pinned", "strictly pinned"] {
+    // Used because nothing else is left, or pinned.
+    for case in ["alone", "pinned", "strictly pinned"] {
         let mut trouble = Trouble::open(3, 2);
-        let cost = match case {
-            "free" => PathCost::default().cap(CAP),
-            _ => PathCost::metered().cap(CAP),
-        };
+        let cost = PathCost::metered().cap(CAP);
         set_cost(&mut trouble, Side::Client, METERED, cost);
         if case == "alone" {
             trouble.set_link(0, false);
@@ -139,6 +136,27 @@ fn a_cap_is_never_passed_and_ends_the_path() {
         trouble.set_link(0, true);
         trouble.deliver(60 * SECOND);
     }
+}
+
+#[test]
+fn a_path_with_a_cap_alone_is_used_freely_and_then_kept_in_reserve() {
+    const CAP: u64 = 400_000;
+    let mut trouble = Trouble::open(6, 2);
+    let cost = PathCost::default().cap(CAP);
+    set_cost(&mut trouble, Side::Client, METERED, cost);
+    trouble.transfer(Side::Client, 3_000_000);
+    trouble.deliver(30 * SECOND);
+    let path = stats(&mut trouble, Side::Client, METERED);
+    let carried = path.recovery.bytes_sent + path.bytes_received;
+    println!("{carried} of {CAP}");
+    assert!(carried > CAP * 8 / 10 && carried < CAP, "{carried}");
+    assert_eq!(path.status, PathStatus::Backup);
+    let near = |event: &PathEvent| matches!(event, PathEvent::CapNear { path: METERED, .. });
+    assert!(has(&trouble, Side::Client, near));
+    // The rest is for when it is needed.
+    trouble.set_link(0, false);
+    trouble.transfer(Side::Client, 20_000);
+    trouble.deliver(10 * SECOND);
 }
 
 #[test]

@@ -39,6 +39,7 @@ mod observation;
 mod outbox;
 mod params;
 mod path_frames;
+mod path_trace;
 mod permit;
 mod pins;
 mod protect;

@@ -12,6 +12,7 @@ use super::{
     fates::frame_fates,
     migration::{ISSUED_IDS, can_reach},
     path_frames::write_path_news,
+    path_trace::PathTrace,
 };
 use crate::{
     endpoint::DatagramMeta,
@@ -47,6 +48,8 @@ pub(crate) struct Multipath {
     pub(super) views: Vec<PathView>,
     /// Pinned data goes before what the scheduler places, every other time.
     pub(super) pinned_first: bool,
+    /// What was told of the choice of paths.
+    pub(super) trace: PathTrace,
 }
 
 impl Multipath {
@@ -104,6 +107,7 @@ impl Connection {
             coupling: CouplingReview::default(),
             views: Vec::new(),
             pinned_first: false,
+            trace: PathTrace::default(),
         }));
         Ok(())
     }

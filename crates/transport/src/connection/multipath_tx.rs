@@ -4,7 +4,7 @@
 //! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
-use super::{Connection, fates::frame_fates, permit::Permit};
+use super::{Connection, fates::frame_fates, path_trace::reason, permit::Permit};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
@@ -242,7 +242,18 @@ impl Connection {
             let chosen = views.iter().find(|path| path.id == choice.path);
             chosen.is_some_and(|path| path.may_send)
         });
-        multipath.views = views;
+        if self.observer.is_active() && views.iter().any(|path| path.may_send) {
+            let why = match known {
+                Some(_) if views.len() == 1 => reason::ONLY,
+                Some(_) => reason::SCHEDULER,
+                None => reason::WAITS,
+            };
+            let chosen = known.map(|choice| choice.path);
+            self.trace_choice(now, chosen, why, &views, waiting);
+        }
+        if let Some(multipath) = &mut self.multipath {
+            multipath.views = views;
+        }
         known
     }
 
@@ -340,7 +351,7 @@ impl Connection {
     }
 }
 
-fn view_of(path: &Path, may_send: bool) -> PathView {
+pub(super) fn view_of(path: &Path, may_send: bool) -> PathView {
     let rtt = path.recovery.rtt();
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();

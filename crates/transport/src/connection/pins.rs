@@ -10,7 +10,13 @@
 
 use bytes::Bytes;
 
-use super::{Connection, multipath::Multipath, multipath_tx::Load, permit::Permit};
+use super::{
+    Connection,
+    multipath::Multipath,
+    multipath_tx::{Load, view_of},
+    path_trace::reason,
+    permit::Permit,
+};
 use crate::{
     datagram::{SendDatagramError, WhenFull},
     endpoint::Transmit,
@@ -104,6 +110,10 @@ impl Connection {
             let mtu = usize::from(path.mtu.datagram_size());
             if self.permit(now, id, mtu, false) != Permit::Full {
                 continue;
+            }
+            if self.observer.is_active() {
+                let views = self.paths.get(id).map(|path| view_of(path, true));
+                self.trace_choice(now, Some(id), reason::PIN, views.as_slice(), 0);
             }
             let transmit = self.transmit_on_path(now, id, buf, max_segments, Load::Pinned);
             if let (Some(transmit), Some(multipath)) = (&transmit, &mut self.multipath) {

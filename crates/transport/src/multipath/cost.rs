@@ -15,8 +15,8 @@ pub struct PathCost {
     /// Of the paths that work, data goes on those of the smallest class alone; 0 is not metered. The peer
     /// is asked to keep a path of another class in reserve ([`PathStatus::Backup`]).
     pub class: u8,
-    /// Bytes of QUIC packets, sent and received, that the path may carry in its life; `None`: any. We never
-    /// send more. What the peer has sent before it hears that the path is closed may come above it.
+    /// Bytes of QUIC packets, sent and received, that the path may carry in its life; `None`: any. At nine
+    /// tenths of it both ends keep the path in reserve. We never send more. What the peer has sent before it hears that the path is closed may come above it.
     pub cap_bytes: Option<u64>,
 }
 
