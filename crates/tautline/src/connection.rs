@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
     fec::{FecStats, LossMemory},
-    multipath::{Pin, PinError},
+    multipath::{PathPin, PinError},
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
@@ -174,7 +174,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`SendStream::pin`].
-    pub fn pin_stream(&self, id: StreamId, pin: Option<Pin>) -> Result<(), PinError> {
+    pub fn pin_stream(&self, id: StreamId, pin: Option<PathPin>) -> Result<(), PinError> {
         self.conn.with(|state| {
             state.touched = true;
             state.quic.pin_stream(id, pin)
@@ -204,7 +204,7 @@ impl Connection {
     ///
     /// # Errors
     /// See [`SendDatagramError`]; when the queue is full the datagram comes back.
-    pub fn send_datagram_on(&self, data: Bytes, pin: Pin) -> Result<(), SendDatagramError> {
+    pub fn send_datagram_on(&self, data: Bytes, pin: PathPin) -> Result<(), SendDatagramError> {
         self.conn
             .with(|state| queue_datagram(state, data, Some(pin)))
     }
@@ -436,7 +436,7 @@ impl Connection {
 fn queue_datagram(
     state: &mut ConnState,
     data: Bytes,
-    pin: Option<Pin>,
+    pin: Option<PathPin>,
 ) -> Result<(), SendDatagramError> {
     state.usable()?;
     let queued = match pin {

@@ -14,7 +14,7 @@ use tautline_transport::{
         self as core, Expiry, Message, MessageFate, MessageId, MessageStats,
         SendMessageError as TransportError,
     },
-    multipath::Pin,
+    multipath::PathPin,
     stream::{Protection, sched::Priority},
     units::StreamId,
 };
@@ -32,7 +32,7 @@ pub struct MessageOptions {
     deadline: Option<Deadline>,
     priority: Priority,
     protection: Protection,
-    pin: Option<Pin>,
+    pin: Option<PathPin>,
     depends_on: Vec<MessageId>,
     expiry: Expiry,
 }
@@ -78,7 +78,7 @@ impl MessageOptions {
 
     /// The path it goes by; one that is not there has no effect. Usually: any.
     #[must_use]
-    pub fn pin(mut self, pin: Pin) -> Self {
+    pub fn pin(mut self, pin: PathPin) -> Self {
         self.pin = Some(pin);
         self
     }

@@ -2,7 +2,7 @@
 
 use tautline_transport::{
     connection::Connection,
-    multipath::{MultipathConfig, PathCost, PathStatus, Pin, abandon, sched},
+    multipath::{MultipathConfig, PathCost, PathPin, PathStatus, abandon, sched},
     path::{PathEvent, PathStats},
     units::{PathId, Side},
 };
@@ -108,8 +108,8 @@ fn a_cap_is_never_passed_and_ends_the_path() {
             trouble.set_link(0, false);
         }
         let pin = match case {
-            "pinned" => Some(Pin::Prefer(METERED)),
-            "strictly pinned" => Some(Pin::Only(METERED)),
+            "pinned" => Some(PathPin::Prefer(METERED)),
+            "strictly pinned" => Some(PathPin::Only(METERED)),
             _ => None,
         };
         trouble.transfer_on(Side::Client, 3_000_000, pin);

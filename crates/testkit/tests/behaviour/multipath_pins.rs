@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tautline_transport::{
     connection::Connection,
     message::MessageOptions,
-    multipath::{PathStatus, Pin, PinError},
+    multipath::{PathPin, PathStatus, PinError},
     path::PathStats,
     stream::sched::Priority,
     units::{Dir, PathId, Side, StreamId},
@@ -38,7 +38,7 @@ fn carried(trouble: &mut Trouble, what: impl FnOnce(&mut Trouble)) -> [u64; 2] {
 
 #[test]
 fn a_stream_goes_by_its_path_sent_again_included() {
-    for pin in [Pin::Prefer(SECOND_PATH), Pin::Only(SECOND_PATH)] {
+    for pin in [PathPin::Prefer(SECOND_PATH), PathPin::Only(SECOND_PATH)] {
         let mut trouble = Trouble::open(1, 2);
         trouble.set_loss(1, 0.03);
         let sent = carried(&mut trouble, |trouble| {
@@ -53,8 +53,8 @@ fn a_stream_goes_by_its_path_sent_again_included() {
         assert!(lost.packets_lost > 5 && sent[1] > 1_000_000, "{sent:?}");
         // A probe timeout hands a preferred one over.
         let elsewhere = match pin {
-            Pin::Prefer(_) => 100_000,
-            Pin::Only(_) => 5_000,
+            PathPin::Prefer(_) => 100_000,
+            PathPin::Only(_) => 5_000,
         };
         assert!(sent[0] < elsewhere, "{sent:?}");
     }
@@ -63,7 +63,7 @@ fn a_stream_goes_by_its_path_sent_again_included() {
 #[test]
 fn a_full_path_blocks_only_what_is_pinned_to_it() {
     let mut trouble = Trouble::open(2, 2);
-    let pin = Some(Pin::Only(SECOND_PATH));
+    let pin = Some(PathPin::Only(SECOND_PATH));
     let bulk = trouble.transfer_on(Side::Server, 20_000_000, pin);
     trouble.run(SECOND);
     // As urgent as the one that waits, and behind it in the order of streams.
@@ -99,7 +99,7 @@ fn urgency_decides_on_the_path_that_both_want() {
             },
         );
         server
-            .pin_stream(id, Some(Pin::Prefer(SECOND_PATH)))
+            .pin_stream(id, Some(PathPin::Prefer(SECOND_PATH)))
             .expect("it is there");
         server.write(id, &[7; 50_000]).expect("it is open");
         id
@@ -121,7 +121,7 @@ fn urgency_decides_on_the_path_that_both_want() {
 #[test]
 fn a_preferred_path_that_dies_holds_nothing_up() {
     let mut trouble = Trouble::open(4, 2);
-    trouble.transfer_on(Side::Server, 3_000_000, Some(Pin::Prefer(SECOND_PATH)));
+    trouble.transfer_on(Side::Server, 3_000_000, Some(PathPin::Prefer(SECOND_PATH)));
     trouble.run(300 * MS);
     trouble.set_link(1, false);
     let took = trouble.deliver(10 * SECOND);
@@ -131,7 +131,7 @@ fn a_preferred_path_that_dies_holds_nothing_up() {
     trouble.set_link(1, true);
     trouble.run(20 * SECOND);
     let sent = carried(&mut trouble, |trouble| {
-        trouble.transfer_on(Side::Server, 1_000_000, Some(Pin::Prefer(SECOND_PATH)));
+        trouble.transfer_on(Side::Server, 1_000_000, Some(PathPin::Prefer(SECOND_PATH)));
         trouble.deliver(10 * SECOND);
     });
     assert!(sent[1] > 1_000_000 && sent[0] < 5_000, "{sent:?}");
@@ -140,7 +140,7 @@ fn a_preferred_path_that_dies_holds_nothing_up() {
 #[test]
 fn what_may_use_no_other_path_waits_for_it() {
     let mut trouble = Trouble::open(5, 2);
-    let pin = Some(Pin::Only(SECOND_PATH));
+    let pin = Some(PathPin::Only(SECOND_PATH));
     let waits = trouble
         .transfer_on(Side::Server, 1_000_000, pin)
         .expect("a stream");
@@ -161,7 +161,7 @@ fn what_may_use_no_other_path_waits_for_it() {
 
 #[test]
 fn pins_end_with_their_path_and_nothing_is_lost() {
-    for pin in [Pin::Prefer(SECOND_PATH), Pin::Only(SECOND_PATH)] {
+    for pin in [PathPin::Prefer(SECOND_PATH), PathPin::Only(SECOND_PATH)] {
         for by in [Side::Client, Side::Server] {
             let mut trouble = Trouble::open(6, 2);
             trouble.transfer_on(Side::Server, 2_000_000, Some(pin));
@@ -197,7 +197,7 @@ fn a_pin_holds_on_a_path_that_we_keep_in_reserve_but_not_against_the_peer() {
         });
         trouble.run(SECOND);
         let sent = carried(&mut trouble, |trouble| {
-            trouble.transfer_on(Side::Server, 500_000, Some(Pin::Prefer(SECOND_PATH)));
+            trouble.transfer_on(Side::Server, 500_000, Some(PathPin::Prefer(SECOND_PATH)));
             trouble.deliver(10 * SECOND);
         });
         assert_eq!(sent[1] > 500_000, holds, "{by:?} {sent:?}");
@@ -215,8 +215,8 @@ fn a_path_that_is_not_open_yet_holds_nothing_up_unless_told_to() {
         });
         let path = opened.expect("it may be opened");
         let pin = match strict {
-            true => Pin::Only(path),
-            false => Pin::Prefer(path),
+            true => PathPin::Only(path),
+            false => PathPin::Prefer(path),
         };
         let id = trouble
             .transfer_on(Side::Client, 300_000, Some(pin))
@@ -232,7 +232,7 @@ fn a_path_that_is_not_open_yet_holds_nothing_up_unless_told_to() {
 fn messages_and_datagrams_go_by_their_path() {
     for path in [FIRST, SECOND_PATH] {
         let mut trouble = Trouble::open(9, 2);
-        let pin = Pin::Prefer(path);
+        let pin = PathPin::Prefer(path);
         trouble.on(Side::Client, |client, _| client.receive_messages());
         let sent = carried(&mut trouble, |trouble| {
             for _ in 0..200 {
@@ -270,9 +270,9 @@ fn many_pins_cost_a_lane_each_and_go_with_their_streams() {
     let mut trouble = Trouble::open(10, 3);
     for round in 0..30u32 {
         let pin = match round % 4 {
-            0 => Pin::Only(PathId(round % 3)),
-            1 | 2 => Pin::Prefer(PathId(round % 3)),
-            _ => Pin::Prefer(PathId(77)),
+            0 => PathPin::Only(PathId(round % 3)),
+            1 | 2 => PathPin::Prefer(PathId(round % 3)),
+            _ => PathPin::Prefer(PathId(77)),
         };
         trouble.transfer_on(Side::Server, 200_000, Some(pin));
         trouble.transfer_on(Side::Client, 200_000, Some(pin));
@@ -281,7 +281,7 @@ fn many_pins_cost_a_lane_each_and_go_with_their_streams() {
     let left = trouble.on(Side::Server, |server, _| server.stream_stats());
     assert_eq!(left.send_buffered_bytes, 0);
     let nothing = trouble.on(Side::Server, |server, _| {
-        server.pin_stream(StreamId(1 << 40), Some(Pin::Only(FIRST)))
+        server.pin_stream(StreamId(1 << 40), Some(PathPin::Only(FIRST)))
     });
     assert_eq!(nothing, Ok(()));
 }

@@ -13,7 +13,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{MultipathConfig, PathCost, PathStatus, Pin},
+    multipath::{MultipathConfig, PathCost, PathPin, PathStatus},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -164,7 +164,7 @@ impl Trouble {
         &mut self,
         sender: Side,
         bytes: u64,
-        pin: Option<Pin>,
+        pin: Option<PathPin>,
     ) -> Option<StreamId> {
         let id = self.on(sender, |connection, _| connection.open_stream(Dir::Uni))?;
         self.pin(sender, id, pin);
@@ -180,7 +180,7 @@ impl Trouble {
         Some(id)
     }
 
-    pub(crate) fn pin(&mut self, sender: Side, id: StreamId, pin: Option<Pin>) {
+    pub(crate) fn pin(&mut self, sender: Side, id: StreamId, pin: Option<PathPin>) {
         // A path that is gone has no effect.
         let _ = self.on(sender, |connection, _| connection.pin_stream(id, pin));
     }
@@ -694,8 +694,8 @@ impl Trouble {
             Act::Pin { by, which, stream } => {
                 let path = self.nth(which);
                 let pin = match stream % 3 {
-                    0 => Pin::Only(path),
-                    _ => Pin::Prefer(path),
+                    0 => PathPin::Only(path),
+                    _ => PathPin::Prefer(path),
                 };
                 let at = self.flows.len().saturating_sub(1 + usize::from(stream));
                 if let Some(flow) = self.flows.get(at).filter(|flow| flow.sender == side(by)) {

@@ -18,7 +18,7 @@ use tautline_transport::{
     ack,
     config::WindowConfig,
     fec::redundancy::registry,
-    multipath::{MultipathConfig, PathCost, PathStatus, Pin},
+    multipath::{MultipathConfig, PathCost, PathPin, PathStatus},
     observe::{ConnectionInfo, ConnectionState, Event, PathVerdict, Sink, SinkFactory, TimerKind},
     time::Instant,
     units::{Dir, Ecn, FourTuple, PathId, Side},
@@ -316,7 +316,7 @@ fn choices_of_paths_are_told_with_their_reasons() {
     trouble.deliver(10 * SECOND);
     let told = take();
     assert!(all(&told, fast, PathVerdict::Silent) && all(&told, slow, PathVerdict::Chosen));
-    trouble.transfer_on(Side::Client, 100_000, Some(Pin::Only(slow)));
+    trouble.transfer_on(Side::Client, 100_000, Some(PathPin::Only(slow)));
     trouble.deliver(10 * SECOND);
     assert!(take().iter().any(|it| it.2 == "pin" && it.1 == Some(slow)));
 }

@@ -20,21 +20,21 @@ use super::{
 use crate::{
     datagram::{SendDatagramError, WhenFull},
     endpoint::Transmit,
-    multipath::{Hold, PathStatus, Pin, PinError},
+    multipath::{Hold, PathPin, PathStatus, PinError},
     path::PathSet,
     time::Instant,
     units::{PathId, StreamId},
 };
 
 impl Connection {
-    /// From now on the stream's data goes by one path ([`Pin`]), sent again included; `None`: wherever the
+    /// From now on the stream's data goes by one path ([`PathPin`]), sent again included; `None`: wherever the
     /// path scheduler sends it. Streams that do not exist are ignored, and those of messages, which have
     /// [`MessageOptions::pin`](crate::message::MessageOptions).
     ///
     /// # Errors
     /// [`PinError::UnknownPath`] for a path that is not there: never opened, or abandoned. The stream then
     /// has no pin.
-    pub fn pin_stream(&mut self, id: StreamId, pin: Option<Pin>) -> Result<(), PinError> {
+    pub fn pin_stream(&mut self, id: StreamId, pin: Option<PathPin>) -> Result<(), PinError> {
         if self.streams.is_of_message(id) {
             return Ok(());
         }
@@ -51,13 +51,17 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::send_datagram`].
-    pub fn send_datagram_on(&mut self, data: Bytes, pin: Pin) -> Result<u64, SendDatagramError> {
+    pub fn send_datagram_on(
+        &mut self,
+        data: Bytes,
+        pin: PathPin,
+    ) -> Result<u64, SendDatagramError> {
         let max = self.max_datagram_size();
         let known = Some(pin).filter(|pin| self.pin_holds(*pin) != Hold::Gone);
         self.datagrams.send_when(data, max, WhenFull::Refuse, known)
     }
 
-    fn pin_holds(&self, pin: Pin) -> Hold {
+    fn pin_holds(&self, pin: PathPin) -> Hold {
         hold_of(pin, &self.paths, self.multipath.as_deref())
     }
 
@@ -126,8 +130,8 @@ impl Connection {
 }
 
 /// What a pin amounts to, as the paths are.
-fn hold_of(pin: Pin, paths: &PathSet, multipath: Option<&Multipath>) -> Hold {
-    let strict = matches!(pin, Pin::Only(_));
+fn hold_of(pin: PathPin, paths: &PathSet, multipath: Option<&Multipath>) -> Hold {
+    let strict = matches!(pin, PathPin::Only(_));
     let hold = |holds: bool| if holds { Hold::Holds } else { Hold::Yields };
     match paths.get(pin.path()) {
         Some(path) if path.is_abandoned() => Hold::Gone,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::{
     config::TransportConfig,
-    multipath::{Hold, Pin, Takes},
+    multipath::{Hold, PathPin, Takes},
     observe::{DataPosition, Event},
     packet::PacketWriter,
     stream::{Journal, Note},
@@ -76,7 +76,7 @@ pub struct DatagramStats {
 /// Datagrams that wait for one path.
 #[derive(Debug)]
 struct Lane {
-    pin: Pin,
+    pin: PathPin,
     /// Whether only the pin's path carries them.
     holds: bool,
     queue: VecDeque<(u64, Bytes)>,
@@ -150,7 +150,7 @@ impl DatagramQueue {
         data: Bytes,
         max: Option<usize>,
         when_full: WhenFull,
-        pin: Option<Pin>,
+        pin: Option<PathPin>,
     ) -> Result<u64, SendDatagramError> {
         let max = max.ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
@@ -270,7 +270,7 @@ impl DatagramQueue {
     }
 
     /// Asks what each pin amounts to now.
-    pub(crate) fn review_pins(&mut self, hold: impl Fn(Pin) -> Hold) {
+    pub(crate) fn review_pins(&mut self, hold: impl Fn(PathPin) -> Hold) {
         for lane in &mut self.pinned {
             lane.holds = hold(lane.pin) == Hold::Holds;
         }
@@ -383,7 +383,7 @@ impl DatagramQueue {
 
     // A queue: `None` for that without a pin, else a place in `pinned`.
 
-    fn queue_for(&mut self, pin: Option<Pin>) -> &mut VecDeque<(u64, Bytes)> {
+    fn queue_for(&mut self, pin: Option<PathPin>) -> &mut VecDeque<(u64, Bytes)> {
         let Some(pin) = pin else {
             return &mut self.outgoing;
         };

@@ -14,7 +14,7 @@ use super::{
     MessageOutlook, MessageReport, MessageStats, SendMessageError,
 };
 use crate::{
-    multipath::Pin,
+    multipath::PathPin,
     stream::{IdHash, Notice, Protection, StreamSet, sched::Priority},
     time::{Instant, earliest},
     units::{Rate, StreamId},
@@ -42,7 +42,7 @@ struct InFlight {
     bytes: u64,
     priority: Priority,
     protection: Protection,
-    pin: Option<Pin>,
+    pin: Option<PathPin>,
     handed_over: Instant,
     deadline: Option<Instant>,
     /// It is too late to send any of it again; all of it was on its way when that began.

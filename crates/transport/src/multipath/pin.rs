@@ -1,6 +1,6 @@
 //! A wish that something goes by one path.
 //!
-//! Owns: [`Pin`], and what may become of it ([`Hold`]). Does not own: what waits for the path
+//! Owns: [`PathPin`], and what may become of it ([`Hold`]). Does not own: what waits for the path
 //! (`stream/`, `datagram/`), whether the path may be used (`connection/pins.rs`).
 
 use crate::units::PathId;
@@ -12,7 +12,7 @@ use crate::units::PathId;
 /// nothing is lost. A pin holds on a path in reserve ([`super::PathStatus::Backup`]) if the wish is our
 /// own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pin {
+pub enum PathPin {
     /// This path, as long as it works: while it is not validated yet, does not answer, has used up what it
     /// may carry, or the peer wishes to keep it in reserve, the data goes wherever the path scheduler
     /// sends it.
@@ -21,7 +21,7 @@ pub enum Pin {
     Only(PathId),
 }
 
-impl Pin {
+impl PathPin {
     /// The path.
     pub const fn path(self) -> PathId {
         match self {
@@ -52,7 +52,7 @@ pub(crate) struct Takes {
 
 impl Takes {
     /// Whether it takes what has this pin.
-    pub(crate) fn takes(self, pin: Pin, holds: bool) -> bool {
+    pub(crate) fn takes(self, pin: PathPin, holds: bool) -> bool {
         if holds {
             pin.path() == self.pinned_to
         } else {

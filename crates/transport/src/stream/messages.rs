@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Protection, StreamEvent, StreamSet, sched::Priority};
 use crate::{
-    multipath::Pin,
+    multipath::PathPin,
     time::Instant,
     units::{Dir, StreamId},
 };
@@ -68,7 +68,7 @@ impl StreamSet {
         priority: Priority,
         deadline: Option<Instant>,
         protection: Protection,
-        pin: Option<Pin>,
+        pin: Option<PathPin>,
     ) -> Option<StreamId> {
         let id = self.open(Dir::Uni)?;
         self.set_protection(id, protection);

@@ -1,6 +1,6 @@
 //! Streams that go by one path: which path carries which stream next.
 //!
-//! Owns: each stream's [`Pin`], a stream scheduler per pin, the choice between their streams and those
+//! Owns: each stream's [`PathPin`], a stream scheduler per pin, the choice between their streams and those
 //! without a pin. Does not own: what a pin amounts to (the connection tells), the order of the streams
 //! that share a pin (`sched/`).
 //!
@@ -9,7 +9,7 @@
 
 use super::{StreamSet, sched::StreamScheduler};
 use crate::{
-    multipath::{Hold, Pin, Takes},
+    multipath::{Hold, PathPin, Takes},
     time::Instant,
     units::{PathId, StreamId},
 };
@@ -17,7 +17,7 @@ use crate::{
 /// The streams of one pin.
 #[derive(Debug)]
 pub(super) struct Lane {
-    pin: Pin,
+    pin: PathPin,
     /// Whether only the pin's path carries them.
     holds: bool,
     /// Streams that exist and have the pin.
@@ -38,7 +38,7 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    fn at(&self, pin: Pin) -> Option<usize> {
+    fn at(&self, pin: PathPin) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.pin == pin)
     }
 
@@ -64,7 +64,7 @@ impl StreamSet {
 
     /// Pins a stream, or lets it go. Unknown streams are ignored. What the pin amounts to is asked for
     /// before anything is sent ([`Self::review_pins`]); until then it holds.
-    pub(crate) fn set_pin(&mut self, id: StreamId, pin: Option<Pin>) {
+    pub(crate) fn set_pin(&mut self, id: StreamId, pin: Option<PathPin>) {
         let Some(stream) = self.table.get(id) else {
             return;
         };
@@ -96,7 +96,7 @@ impl StreamSet {
     }
 
     /// Asks what each pin amounts to now.
-    pub(crate) fn review_pins(&mut self, hold: impl Fn(Pin) -> Hold) {
+    pub(crate) fn review_pins(&mut self, hold: impl Fn(PathPin) -> Hold) {
         let mut gone = false;
         for lane in &mut self.pins.lanes {
             let now = hold(lane.pin);
@@ -146,7 +146,7 @@ impl StreamSet {
     }
 
     /// Whether a stream with this pin is not for the path scheduler to place.
-    pub(super) fn holds(&self, pin: Pin) -> bool {
+    pub(super) fn holds(&self, pin: PathPin) -> bool {
         let lane = self.pins.at(pin).and_then(|at| self.pins.lanes.get(at));
         lane.is_some_and(|lane| lane.holds)
     }
@@ -232,7 +232,7 @@ impl StreamSet {
     }
 
     /// Who was quiet makes no claim to what others were sent meanwhile.
-    fn count_ready(&mut self, pin: Option<Pin>) {
+    fn count_ready(&mut self, pin: Option<PathPin>) {
         let lanes = &self.pins.lanes;
         let pinned: usize = lanes.iter().map(|lane| lane.ready).sum();
         let others_ready = self.ready > pinned + 1;
@@ -291,7 +291,7 @@ impl StreamSet {
     }
 
     /// Whether a stream with this pin, if it has one, is not for the path scheduler to place.
-    pub(super) fn is_placed_by_pin(&self, pin: Option<Pin>) -> bool {
+    pub(super) fn is_placed_by_pin(&self, pin: Option<PathPin>) -> bool {
         !self.pins.lanes.is_empty() && pin.is_some_and(|pin| self.holds(pin))
     }
 }
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn pinned_streams_are_for_their_path_alone() {
         let (mut set, ids) = streams(2);
-        set.set_pin(ids[0], Some(Pin::Prefer(HERE)));
+        set.set_pin(ids[0], Some(PathPin::Prefer(HERE)));
         assert_eq!(set.next_for(on(HERE, false)), Some(ids[0]));
         assert_eq!(set.next_for(on(THERE, false)), None);
         assert_eq!(set.next_for(on(THERE, true)), Some(ids[1]), "not blocked");
@@ -363,8 +363,8 @@ mod tests {
     #[test]
     fn urgency_decides_between_pins_then_they_share() {
         let (mut set, ids) = streams(3);
-        set.set_pin(ids[1], Some(Pin::Only(HERE)));
-        set.set_pin(ids[2], Some(Pin::Prefer(HERE)));
+        set.set_pin(ids[1], Some(PathPin::Only(HERE)));
+        set.set_pin(ids[2], Some(PathPin::Prefer(HERE)));
         let mut sent = [0; 3];
         for _ in 0..9 {
             let id = set.next_for(on(HERE, true)).unwrap();
@@ -387,7 +387,7 @@ mod tests {
     fn a_lane_lives_as_long_as_its_streams() {
         let (mut set, ids) = streams(2);
         for id in &ids {
-            set.set_pin(*id, Some(Pin::Prefer(HERE)));
+            set.set_pin(*id, Some(PathPin::Prefer(HERE)));
         }
         set.set_pin(ids[0], None);
         assert!(set.has_pins());
@@ -395,7 +395,7 @@ mod tests {
         set.on_acked(crate::packet::Token::ResetStream(ids[1]));
         assert!(!set.has_pins());
         assert_eq!(set.next_for(on(THERE, true)), Some(ids[0]));
-        set.set_pin(StreamId(1 << 40), Some(Pin::Prefer(HERE)));
+        set.set_pin(StreamId(1 << 40), Some(PathPin::Prefer(HERE)));
         assert!(!set.has_pins());
     }
 
@@ -403,7 +403,7 @@ mod tests {
     fn who_was_quiet_has_nothing_to_catch_up_with() {
         let (mut set, ids) = streams(1);
         let late = set.open(Dir::Uni).unwrap();
-        set.set_pin(late, Some(Pin::Prefer(HERE)));
+        set.set_pin(late, Some(PathPin::Prefer(HERE)));
         set.on_stream_sent(ids[0], 100_000);
         set.write(late, &[0; 1000]).unwrap();
         set.on_stream_sent(late, 1);
