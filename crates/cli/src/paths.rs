@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    net::SocketAddr,
     str::FromStr,
     sync::{Arc, Mutex},
 };
@@ -173,23 +174,35 @@ impl PathOptions {
             });
         } else {
             let others = ends.into_iter().enumerate();
+            let addresses = resolve(host, port).await;
             for (_, end) in others.filter(|(index, _)| *index != first) {
                 let cost = sources.cost_of(&end);
-                ledger.tasks.spawn(open(connection.clone(), end, cost));
+                let to = towards(connection.remote_address(), &end, &addresses);
+                ledger.tasks.spawn(open(connection.clone(), end, to, cost));
             }
         }
         Ok((connection, ledger))
     }
 }
 
+/// The server's addresses; none of a name that does not resolve, which fails when we connect.
+async fn resolve(host: &str, port: u16) -> Vec<SocketAddr> {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let found = tokio::net::lookup_host((name, port)).await;
+    found.map(Iterator::collect).unwrap_or_default()
+}
+
+/// Where a path from `end` leads: to the address in use, or to one of the other family if `end` is of that.
+fn towards(in_use: SocketAddr, end: &LocalEnd, addresses: &[SocketAddr]) -> SocketAddr {
+    let fits = |to: &SocketAddr| end.ip().is_none_or(|ip| ip.is_ipv4() == to.is_ipv4());
+    let other = addresses.iter().copied().find(|address| fits(address));
+    Some(in_use).filter(fits).or(other).unwrap_or(in_use)
+}
+
 /// The interfaces that lead away from here; none where the server is on this host.
 async fn ways_out(host: &str, port: u16) -> Outcome<Vec<LocalEnd>> {
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    // A name that does not resolve fails when we connect.
-    let found = tokio::net::lookup_host((name, port)).await;
-    let addresses: Vec<_> = found.map(Iterator::collect).unwrap_or_default();
     let mut ends = Vec::new();
-    for address in addresses {
+    for address in resolve(host, port).await {
         let towards = interfaces::towards(address).map_err(|error| {
             Failure::new(format!(
                 "cannot list the network interfaces ({error}): name addresses instead of auto"
@@ -236,11 +249,8 @@ fn carried(stats: &PathStats) -> u64 {
     stats.recovery.bytes_sent + stats.bytes_received
 }
 
-async fn open(connection: Connection, end: LocalEnd, cost: PathCost) {
-    match connection
-        .open_path_at(end.clone(), connection.remote_address(), cost)
-        .await
-    {
+async fn open(connection: Connection, end: LocalEnd, to: SocketAddr, cost: PathCost) {
+    match connection.open_path_at(end.clone(), to, cost).await {
         Ok(path) => path.warning.iter().for_each(|warning| warn(warning)),
         Err(OpenPathError::ConnectionLost(_)) => {}
         Err(error) => warn(&format!("no path from {end}: {error}")),
@@ -372,6 +382,23 @@ impl fmt::Display for PathFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_lead_to_an_address_of_their_family() {
+        let [four, six]: [SocketAddr; 2] =
+            ["192.0.2.1:1", "[2001:db8::1]:1"].map(|it| it.parse().unwrap());
+        let from = |end: &str| -> LocalEnd { end.parse().unwrap() };
+        let both = [six, four];
+        assert_eq!(towards(four, &from("::1"), &both), six);
+        assert_eq!(towards(six, &from("127.0.0.1"), &both), four);
+        assert_eq!(towards(four, &from("127.0.0.1"), &both), four);
+        assert_eq!(towards(four, &from("eth0"), &both), four);
+        assert_eq!(
+            towards(four, &from("::1"), &[four]),
+            four,
+            "the refusal says why"
+        );
+    }
 
     #[test]
     fn sources_are_named_once() {
