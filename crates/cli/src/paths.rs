@@ -299,7 +299,7 @@ impl Ledger {
                 let path = match event {
                     PathEvent::Abandoned { path, .. } => path,
                     PathEvent::CapReached { path } => {
-                        warn(&format!("{path} has carried all it may"));
+                        warn(&format!("path {path} has carried all it may"));
                         continue;
                     }
                     _ => continue,

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// What was told last.
 #[derive(Debug, Default)]
 pub(super) struct PathTrace {
-    last: Option<Option<PathId>>,
+    last: Option<(Option<PathId>, &'static str)>,
     /// The candidates, and whether the scheduler was asked about each.
     asked: Vec<(PathId, bool)>,
     told_at: Option<Instant>,
@@ -64,10 +64,10 @@ impl Connection {
             && live()
                 .zip(&trace.asked)
                 .all(|(path, was)| (path.id, asked(path)) == *was);
-        if trace.last == Some(chosen) && same {
+        if trace.last == Some((chosen, why)) && same {
             return;
         }
-        trace.last = Some(chosen);
+        trace.last = Some((chosen, why));
         trace.asked.clear();
         trace
             .asked

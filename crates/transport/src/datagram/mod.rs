@@ -296,6 +296,9 @@ impl DatagramQueue {
     /// Writes waiting datagrams, oldest first, until one does not fit. That one may fit the next
     /// packet, which need not begin behind another one or in a batch of short ones.
     pub(crate) fn write(&mut self, takes: Takes, packet: &mut PacketWriter<'_>) {
+        if !self.has_frames() {
+            return;
+        }
         while let Some(queue) = self.oldest(|lane| match lane {
             None => takes.free,
             Some(lane) => takes.takes(lane.pin, lane.holds),

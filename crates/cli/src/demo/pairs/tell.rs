@@ -152,7 +152,7 @@ fn verdict(pair: &Pair) -> Option<String> {
         pair.name.0.join("+"),
         all(&both.plain)?
     );
-    if let Some(coded) = both.coded.as_ref().and_then(|coded| all(coded)) {
+    if let Some(coded) = both.coded.as_ref().and_then(all) {
         let _ = write!(line, "; with FEC {coded}");
     }
     line.push('.');
