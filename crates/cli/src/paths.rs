@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    net::SocketAddr,
     str::FromStr,
     sync::{Arc, Mutex},
 };
@@ -13,48 +14,105 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use tautline::{
-    Connection, Endpoint, Followed, LocalEnd, OpenPathError, PathEvent, PathId, PathStats,
-    TransportConfig, interfaces,
+    Connection, Endpoint, Followed, LocalEnd, OpenPathError, PathCost, PathEvent, PathId,
+    PathStats, TransportConfig, interfaces,
 };
 use tokio::task::JoinSet;
 
 use crate::{
     failure::{Failure, Outcome},
-    options::{TransportOptions, TrustOptions},
+    options::{TransportOptions, TrustOptions, parse_some_bytes},
 };
 
 /// Where a client's paths begin.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PathOptions {
     /// Use several paths at once (RFC 10069; the server must support it): from each of these
-    /// interfaces or local addresses, or, with auto, from every interface that leads to the server
+    /// interfaces or local addresses, or, with auto, from every interface that leads to the server.
+    /// IF:metered is used only when no other path works, IF:metered=BYTES carries no more than BYTES
+    /// (sent and received, of each connection), IF:cap=BYTES is used freely up to nine
+    /// tenths of BYTES and then kept in reserve (suffixes k, M, G,
+    /// Ki, Mi, Gi); after auto, such names say what interfaces cost: auto,wwan0:metered=500M
     #[arg(long, value_name = "auto|IF,IF|ADDR,ADDR")]
     paths: Option<Sources>,
 }
 
 /// What `--paths` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sources {
-    Auto,
-    These(Vec<LocalEnd>),
+pub(crate) struct Sources {
+    /// Every interface that leads to the server; `ends` say what some of them cost.
+    auto: bool,
+    ends: Vec<Source>,
+}
+
+/// Where a path begins, and what it costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Source {
+    end: LocalEnd,
+    cost: PathCost,
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // An IPv6 address has colons of its own, but none of these words.
+        let (end, cost) = match text.rsplit_once(':') {
+            Some((end, "metered")) => (end, PathCost::metered()),
+            Some((end, price)) if price.contains('=') => {
+                let capped = |base: PathCost, bytes| Ok(base.cap(parse_some_bytes(bytes)?));
+                let cost: Result<PathCost, String> = match price.split_once('=') {
+                    Some(("metered", bytes)) => capped(PathCost::metered(), bytes),
+                    Some(("cap", bytes)) => capped(PathCost::default(), bytes),
+                    _ => Err(format!(
+                        "{price}: a path may be metered, metered=BYTES or cap=BYTES"
+                    )),
+                };
+                (end, cost?)
+            }
+            _ => (text, PathCost::default()),
+        };
+        let end = end.parse().map_err(|error| format!("{error}"))?;
+        Ok(Self { end, cost })
+    }
 }
 
 impl FromStr for Sources {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "auto" {
-            return Ok(Self::Auto);
-        }
-        let mut ends = Vec::new();
-        for part in text.split(',') {
-            let end: LocalEnd = part.trim().parse().map_err(|error| format!("{error}"))?;
-            if ends.contains(&end) {
+        let mut ends: Vec<Source> = Vec::new();
+        let mut parts = text.split(',').map(str::trim).peekable();
+        let auto = parts.next_if_eq(&"auto").is_some();
+        for part in parts {
+            if part == "auto" {
+                return Err("auto stands first".to_owned());
+            }
+            let source: Source = part.parse()?;
+            let end = &source.end;
+            if ends.iter().any(|other| other.end == *end) {
                 return Err(format!("{end} is named twice"));
             }
-            ends.push(end);
+            if auto && (source.cost == PathCost::default() || end.interface_name().is_none()) {
+                return Err(format!(
+                    "{end}: auto is followed by interfaces and what they cost, as in {end}:metered"
+                ));
+            }
+            ends.push(source);
         }
-        Ok(Self::These(ends))
+        // What costs nothing is tried first.
+        ends.sort_by_key(|source| source.cost.class);
+        Ok(Self { auto, ends })
+    }
+}
+
+impl Sources {
+    /// What a path from there costs.
+    fn cost_of(&self, end: &LocalEnd) -> PathCost {
+        let named = self.ends.iter().find(|source| {
+            source.end == *end || self.auto && source.end.interface_name() == end.interface_name()
+        });
+        named.map_or_else(PathCost::default, |source| source.cost)
     }
 }
 
@@ -79,42 +137,72 @@ impl PathOptions {
         host: &str,
         port: u16,
     ) -> Outcome<(Connection, Ledger)> {
-        let ends = match &self.paths {
+        let mut ends: Vec<LocalEnd> = match &self.paths {
             None => Vec::new(),
-            Some(Sources::These(ends)) => ends.clone(),
-            Some(Sources::Auto) => ways_out(host, port).await?,
+            Some(sources) if sources.auto => ways_out(host, port).await?,
+            Some(sources) => sources.ends.iter().map(|it| it.end.clone()).collect(),
         };
+        if let Some(sources) = &self.paths {
+            ends.sort_by_key(|end| sources.cost_of(end).class);
+        }
         let (connection, first) = trust.connect(endpoint, &ends, host, port).await?;
         let mut ledger = Ledger::open(&connection);
-        match &self.paths {
-            None => {}
-            Some(Sources::Auto) => {
-                let connection = connection.clone();
-                ledger.tasks.spawn(async move {
-                    if let Err(error) = connection.follow_interfaces(tell).await {
-                        warn(&format!("cannot follow the network interfaces: {error}"));
+        let Some(sources) = &self.paths else {
+            return Ok((connection, ledger));
+        };
+        let mut bill = Bill {
+            sources: sources.clone(),
+            connection: connection.clone(),
+            former: Arc::clone(&ledger.former),
+            paths: Vec::new(),
+        };
+        if let (Some(end), Some(path)) = (ends.get(first), connection.paths().first()) {
+            bill.charge(end, path.id);
+        }
+        if sources.auto {
+            let connection = connection.clone();
+            ledger.tasks.spawn(async move {
+                let followed = connection.follow_interfaces(|change| {
+                    if let Followed::Opened { interface, path } = &change {
+                        bill.charge(&LocalEnd::interface(interface.clone()), path.id);
                     }
+                    tell(change);
                 });
-            }
-            Some(Sources::These(_)) => {
-                let others = ends.into_iter().enumerate();
-                for (_, end) in others.filter(|(index, _)| *index != first) {
-                    ledger.tasks.spawn(open(connection.clone(), end));
+                if let Err(error) = followed.await {
+                    warn(&format!("cannot follow the network interfaces: {error}"));
                 }
+            });
+        } else {
+            let others = ends.into_iter().enumerate();
+            let addresses = resolve(host, port).await;
+            for (_, end) in others.filter(|(index, _)| *index != first) {
+                let cost = sources.cost_of(&end);
+                let to = towards(connection.remote_address(), &end, &addresses);
+                ledger.tasks.spawn(open(connection.clone(), end, to, cost));
             }
         }
         Ok((connection, ledger))
     }
 }
 
+/// The server's addresses; none of a name that does not resolve, which fails when we connect.
+async fn resolve(host: &str, port: u16) -> Vec<SocketAddr> {
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let found = tokio::net::lookup_host((name, port)).await;
+    found.map(Iterator::collect).unwrap_or_default()
+}
+
+/// Where a path from `end` leads: to the address in use, or to one of the other family if `end` is of that.
+fn towards(in_use: SocketAddr, end: &LocalEnd, addresses: &[SocketAddr]) -> SocketAddr {
+    let fits = |to: &SocketAddr| end.ip().is_none_or(|ip| ip.is_ipv4() == to.is_ipv4());
+    let other = addresses.iter().copied().find(|address| fits(address));
+    Some(in_use).filter(fits).or(other).unwrap_or(in_use)
+}
+
 /// The interfaces that lead away from here; none where the server is on this host.
 async fn ways_out(host: &str, port: u16) -> Outcome<Vec<LocalEnd>> {
-    let name = host.trim_start_matches('[').trim_end_matches(']');
-    // A name that does not resolve fails when we connect.
-    let found = tokio::net::lookup_host((name, port)).await;
-    let addresses: Vec<_> = found.map(Iterator::collect).unwrap_or_default();
     let mut ends = Vec::new();
-    for address in addresses {
+    for address in resolve(host, port).await {
         let towards = interfaces::towards(address).map_err(|error| {
             Failure::new(format!(
                 "cannot list the network interfaces ({error}): name addresses instead of auto"
@@ -130,11 +218,39 @@ async fn ways_out(host: &str, port: u16) -> Outcome<Vec<LocalEnd>> {
     Ok(ends)
 }
 
-async fn open(connection: Connection, end: LocalEnd) {
-    match connection
-        .open_path(end.clone(), connection.remote_address())
-        .await
-    {
+/// Tells a connection what its paths cost, however often an interface comes back.
+struct Bill {
+    sources: Sources,
+    connection: Connection,
+    former: Former,
+    /// Every path from a place that costs something.
+    paths: Vec<(LocalEnd, PathId)>,
+}
+
+impl Bill {
+    fn charge(&mut self, end: &LocalEnd, path: PathId) {
+        let mut cost = self.sources.cost_of(end);
+        if cost == PathCost::default() {
+            return;
+        }
+        if let (Some(cap), Ok(former)) = (cost.cap_bytes, self.former.lock()) {
+            let before = self.paths.iter().filter(|(other, _)| other == end);
+            let used = before.filter_map(|(_, id)| former.get(id)).map(carried);
+            cost = cost.cap(cap.saturating_sub(used.sum()));
+        }
+        self.paths.push((end.clone(), path));
+        // Fails only for a path that is gone.
+        let _ = self.connection.set_path_cost(path, cost);
+    }
+}
+
+/// Bytes of a path, both ways.
+fn carried(stats: &PathStats) -> u64 {
+    stats.recovery.bytes_sent + stats.bytes_received
+}
+
+async fn open(connection: Connection, end: LocalEnd, to: SocketAddr, cost: PathCost) {
+    match connection.open_path_at(end.clone(), to, cost).await {
         Ok(path) => path.warning.iter().for_each(|warning| warn(warning)),
         Err(OpenPathError::ConnectionLost(_)) => {}
         Err(error) => warn(&format!("no path from {end}: {error}")),
@@ -160,25 +276,33 @@ fn warn(sentence: &str) {
     eprintln!("tautline: warning: {sentence}");
 }
 
+/// Paths that are gone, as they were last.
+type Former = Arc<Mutex<BTreeMap<PathId, PathStats>>>;
+
 /// What the paths of a connection carried, those that are gone included.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     connection: Connection,
-    former: Arc<Mutex<BTreeMap<PathId, PathStats>>>,
+    former: Former,
     /// What goes on behind the connection's user; ends with this.
     tasks: JoinSet<()>,
 }
 
 impl Ledger {
     fn open(connection: &Connection) -> Self {
-        let former = Arc::<Mutex<BTreeMap<_, _>>>::default();
+        let former = Former::default();
         let mut tasks = JoinSet::new();
         let (watched, kept) = (connection.clone(), Arc::clone(&former));
         tasks.spawn(async move {
             let mut events = watched.path_events();
             while let Some(event) = events.next().await {
-                let PathEvent::Abandoned { path, .. } = event else {
-                    continue;
+                let path = match event {
+                    PathEvent::Abandoned { path, .. } => path,
+                    PathEvent::CapReached { path } => {
+                        warn(&format!("path {path} has carried all it may"));
+                        continue;
+                    }
+                    _ => continue,
                 };
                 // It is forgotten soon.
                 if let (Some(stats), Ok(mut kept)) = (watched.path_stats(path), kept.lock()) {
@@ -202,13 +326,13 @@ impl Ledger {
         for stats in self.connection.paths() {
             all.insert(stats.id, stats);
         }
-        let carried = |stats: &PathStats| stats.recovery.bytes_sent + stats.bytes_received;
         let total: u64 = all.values().map(carried).sum();
         let figures = all.values().map(|stats| PathFigures {
             path: stats.id.0,
             local: stats.four_tuple.local.to_string(),
             remote: stats.four_tuple.remote.to_string(),
             closed: stats.abandoned,
+            metered: stats.cost.class > 0,
             bytes_sent: stats.recovery.bytes_sent,
             bytes_received: stats.bytes_received,
             share: carried(stats) as f64 / total.max(1) as f64,
@@ -226,6 +350,7 @@ pub(crate) struct PathFigures {
     local: String,
     remote: String,
     closed: bool,
+    metered: bool,
     /// UDP payload.
     bytes_sent: u64,
     bytes_received: u64,
@@ -240,7 +365,7 @@ impl fmt::Display for PathFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "path {:<5} {} to {}: {:.1} %, {} bytes received, {} sent, RTT {:.3} ms{}",
+            "path {:<5} {} to {}: {:.1} %, {} bytes received, {} sent, RTT {:.3} ms{}{}",
             self.path,
             self.local,
             self.remote,
@@ -248,6 +373,7 @@ impl fmt::Display for PathFigures {
             self.bytes_received,
             self.bytes_sent,
             1e3 * self.smoothed_rtt_seconds,
+            if self.metered { ", metered" } else { "" },
             if self.closed { ", closed" } else { "" },
         )
     }
@@ -258,11 +384,71 @@ mod tests {
     use super::*;
 
     #[test]
+    fn paths_lead_to_an_address_of_their_family() {
+        let [four, six]: [SocketAddr; 2] =
+            ["192.0.2.1:1", "[2001:db8::1]:1"].map(|it| it.parse().unwrap());
+        let from = |end: &str| -> LocalEnd { end.parse().unwrap() };
+        let both = [six, four];
+        assert_eq!(towards(four, &from("::1"), &both), six);
+        assert_eq!(towards(six, &from("127.0.0.1"), &both), four);
+        assert_eq!(towards(four, &from("127.0.0.1"), &both), four);
+        assert_eq!(towards(four, &from("eth0"), &both), four);
+        assert_eq!(
+            towards(four, &from("::1"), &[four]),
+            four,
+            "the refusal says why"
+        );
+    }
+
+    #[test]
     fn sources_are_named_once() {
-        assert_eq!("auto".parse(), Ok(Sources::Auto));
-        let both = ["127.0.0.1", "eth0"].map(|end| end.parse().unwrap());
-        assert_eq!("127.0.0.1, eth0".parse(), Ok(Sources::These(both.into())));
-        for bad in ["", ",", "eth0,eth0", "a b"] {
+        let sources = |auto, ends: &[(&str, PathCost)]| {
+            let ends = ends.iter().map(|(end, cost)| Source {
+                end: end.parse().unwrap(),
+                cost: *cost,
+            });
+            Ok(Sources {
+                auto,
+                ends: ends.collect(),
+            })
+        };
+        let free = PathCost::default();
+        assert_eq!("auto".parse(), sources(true, &[]));
+        assert_eq!(
+            "127.0.0.1, eth0".parse(),
+            sources(false, &[("127.0.0.1", free), ("eth0", free)])
+        );
+        let metered = PathCost::metered();
+        assert_eq!(
+            "wwan0:metered,wlan0,2001:db8::1:metered=2G,::1:cap=1k".parse(),
+            sources(
+                false,
+                &[
+                    ("wlan0", free),
+                    ("::1", free.cap(1_000)),
+                    ("wwan0", metered),
+                    ("2001:db8::1", metered.cap(2_000_000_000)),
+                ]
+            )
+        );
+        let auto: Sources = "auto,wwan0:metered=5M".parse().unwrap();
+        assert_eq!(
+            auto.cost_of(&LocalEnd::interface("wwan0")),
+            metered.cap(5_000_000)
+        );
+        assert_eq!(auto.cost_of(&LocalEnd::interface("wlan0")), free);
+        for bad in [
+            "",
+            ",",
+            "eth0,eth0",
+            "a b",
+            "auto,eth0",
+            "auto,127.0.0.1:metered",
+            "eth0:metered=",
+            "eth0:metered=0",
+            "eth0:price=3",
+            "eth0,auto",
+        ] {
             assert!(bad.parse::<Sources>().is_err(), "{bad:?}");
         }
     }

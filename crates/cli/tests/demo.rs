@@ -102,6 +102,56 @@ fn one_link_gives_a_table_and_a_page() {
 }
 
 #[test]
+fn two_links_at_once_stand_beside_each_alone() {
+    let (folder, _) = folder();
+    let args = [
+        "--file",
+        "small",
+        "--link",
+        "wifi",
+        "--cc",
+        "cubic",
+        "--requests",
+        "3",
+        "--pair",
+        "wifi+lte",
+    ];
+    let out = demo(folder.path(), &args);
+    let table = text(&out.stdout);
+    assert!(out.status.success(), "{table}\n{}", text(&out.stderr));
+    assert!(table.contains("Two links at once (RFC 10069)"), "{table}");
+    for way in ["wifi ", "lte ", "wifi+lte "] {
+        let row = table.lines().find(|line| {
+            line.strip_prefix("wifi+lte")
+                .is_some_and(|rest| rest.trim_start().starts_with(way))
+        });
+        let row = row.unwrap_or_else(|| panic!("no row for {way}:\n{table}"));
+        assert!(row.ends_with("verified"), "{row}");
+    }
+    assert!(
+        table.contains("wifi+lte: both links against the better one alone"),
+        "{table}"
+    );
+    let page = std::fs::read_to_string(folder.path().join("tautline-demo.html")).expect("a page");
+    assert!(page.contains("Two links at once"));
+
+    let out = demo(
+        folder.path(),
+        &[&args[..], &["--json", "--fec", "none"]].concat(),
+    );
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let ways = json["pairs"]["pairs"][0]["ways"].as_array().expect("ways");
+    assert_eq!(ways.len(), 3);
+    for way in ways {
+        assert_eq!(way["plain"]["requests_answered"], 3, "{way}");
+        assert!(way["plain"]["file_seconds"].as_f64() > Some(0.0), "{way}");
+        assert!(way["with_fec"].is_null(), "{way}");
+    }
+    let out = demo(folder.path(), &["--pair", "wifi"]);
+    assert!(!out.status.success() && text(&out.stderr).contains("joined by +"));
+}
+
+#[test]
 fn same_seed_same_figures() {
     let (folder, hash) = folder();
     let run = |seed: &str, report: &str| {

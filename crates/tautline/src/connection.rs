@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
     fec::{FecStats, LossMemory},
+    multipath::{PathPin, PinError},
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
     wire::Version,
@@ -168,6 +169,18 @@ impl Connection {
             .with(|state| state.quic.set_protection(id, protection));
     }
 
+    /// [`SendStream::pin`] by number, for layers above that hand the stream away. Without effect on
+    /// streams that are not open.
+    ///
+    /// # Errors
+    /// As [`SendStream::pin`].
+    pub fn pin_stream(&self, id: StreamId, pin: Option<PathPin>) -> Result<(), PinError> {
+        self.conn.with(|state| {
+            state.touched = true;
+            state.quic.pin_stream(id, pin)
+        })
+    }
+
     fn set_max_streams(&self, dir: Dir, count: u64) {
         self.conn.with(|state| {
             state.quic.set_max_concurrent_streams(dir, count);
@@ -184,7 +197,16 @@ impl Connection {
     /// # Errors
     /// See [`SendDatagramError`]; when the queue is full the datagram comes back.
     pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
-        self.conn.with(|state| queue_datagram(state, data))
+        self.conn.with(|state| queue_datagram(state, data, None))
+    }
+
+    /// As [`Self::send_datagram`], by one path; one that is not there has no effect.
+    ///
+    /// # Errors
+    /// See [`SendDatagramError`]; when the queue is full the datagram comes back.
+    pub fn send_datagram_on(&self, data: Bytes, pin: PathPin) -> Result<(), SendDatagramError> {
+        self.conn
+            .with(|state| queue_datagram(state, data, Some(pin)))
     }
 
     /// Queues an unreliable datagram; waits while the queue is full.
@@ -195,7 +217,7 @@ impl Connection {
     /// See [`SendDatagramError`].
     pub async fn send_datagram_wait(&self, data: Bytes) -> Result<(), SendDatagramError> {
         let mut data = Some(data);
-        let attempt = |state: &mut ConnState| match queue_datagram(state, data.take()?) {
+        let attempt = |state: &mut ConnState| match queue_datagram(state, data.take()?, None) {
             Err(SendDatagramError::QueueFull(back)) => {
                 data = Some(back);
                 None
@@ -411,16 +433,21 @@ impl Connection {
     }
 }
 
-fn queue_datagram(state: &mut ConnState, data: Bytes) -> Result<(), SendDatagramError> {
+fn queue_datagram(
+    state: &mut ConnState,
+    data: Bytes,
+    pin: Option<PathPin>,
+) -> Result<(), SendDatagramError> {
     state.usable()?;
-    state
-        .quic
-        .send_datagram(data)
-        .map_err(|error| match error {
-            QueueError::Blocked(back) => SendDatagramError::QueueFull(back),
-            QueueError::TooLarge { max } => SendDatagramError::TooLarge { max },
-            _ => SendDatagramError::UnsupportedByPeer,
-        })?;
+    let queued = match pin {
+        None => state.quic.send_datagram(data),
+        Some(pin) => state.quic.send_datagram_on(data, pin),
+    };
+    queued.map_err(|error| match error {
+        QueueError::Blocked(back) => SendDatagramError::QueueFull(back),
+        QueueError::TooLarge { max } => SendDatagramError::TooLarge { max },
+        _ => SendDatagramError::UnsupportedByPeer,
+    })?;
     state.touched = true;
     Ok(())
 }

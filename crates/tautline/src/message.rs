@@ -14,6 +14,7 @@ use tautline_transport::{
         self as core, Expiry, Message, MessageFate, MessageId, MessageStats,
         SendMessageError as TransportError,
     },
+    multipath::PathPin,
     stream::{Protection, sched::Priority},
     units::StreamId,
 };
@@ -31,6 +32,7 @@ pub struct MessageOptions {
     deadline: Option<Deadline>,
     priority: Priority,
     protection: Protection,
+    pin: Option<PathPin>,
     depends_on: Vec<MessageId>,
     expiry: Expiry,
 }
@@ -71,6 +73,13 @@ impl MessageOptions {
     #[must_use]
     pub fn protection(mut self, protection: Protection) -> Self {
         self.protection = protection;
+        self
+    }
+
+    /// The path it goes by; one that is not there has no effect. Usually: any.
+    #[must_use]
+    pub fn pin(mut self, pin: PathPin) -> Self {
+        self.pin = Some(pin);
         self
     }
 
@@ -239,6 +248,7 @@ impl Connection {
             }),
             priority: options.priority,
             protection: options.protection,
+            pin: options.pin,
             depends_on: options.depends_on.clone(),
             expiry: options.expiry,
         }

@@ -149,6 +149,45 @@ async fn a_server_is_reached_at_each_of_its_addresses() {
     transfer(&other, &mine, 100_000).await;
 }
 
+/// One path of each family: the server listens on both, the connection begins on either.
+#[tokio::test]
+async fn ipv4_and_ipv6_make_a_pair() {
+    let both = [
+        loopback(),
+        SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0)),
+    ];
+    if let Err(error) = std::net::UdpSocket::bind(both[1]) {
+        println!("skipped: {} cannot be used here: {error}", both[1].ip());
+        return;
+    }
+    for (first, second) in [(0, 1), (1, 0)] {
+        let identity = identity();
+        let server_endpoint = Endpoint::builder()
+            .server(server_config(&identity, multipath("round-robin")))
+            .also_bind(both[second])
+            .bind(both[first])
+            .unwrap();
+        let client_endpoint = Endpoint::client(both[first]).unwrap();
+        let config = client_config(&identity, multipath("round-robin"));
+        client_endpoint.set_default_client_config(config);
+        let (server, client) = connect(&server_endpoint, &client_endpoint).await;
+        let there = server_endpoint.other_addrs()[0];
+        let opened = client.open_path(both[second].ip(), there).await;
+        let opened = opened.unwrap();
+        assert_eq!(opened.local.ip(), both[second].ip());
+        both_carry(&server, &client).await;
+        let families = |connection: &Connection| -> Vec<bool> {
+            let paths = connection.paths().into_iter();
+            paths.map(|it| it.four_tuple.remote.is_ipv4()).collect()
+        };
+        assert_eq!(families(&client), [first == 0, second == 0]);
+        assert_eq!(families(&server), families(&client));
+        // The one goes, the other carries on.
+        client.close_path(PathId(0)).unwrap();
+        transfer(&server, &client, 1_000_000).await;
+    }
+}
+
 #[tokio::test]
 async fn listeners_hear_of_a_path_from_beginning_to_end() {
     let Some(second) = spare(2) else { return };

@@ -191,7 +191,13 @@ impl Cell {
         let everything = Arc::clone(&self.everything);
         let client = |config, server| FileClient::new(config, server, interval, everything);
         let server = FileServer::new(self.payload.data.clone(), interval);
-        let mut network = network::build(self.seed, &self.config, transport, client, server)?;
+        let mut network = network::build(
+            self.seed,
+            std::slice::from_ref(&self.config),
+            transport,
+            client,
+            server,
+        )?;
         network.world.enable_hash();
         Ok(network)
     }
@@ -201,7 +207,7 @@ impl Cell {
             mut world,
             client,
             server,
-            link,
+            links,
         } = network;
         let limit = Duration::from_secs_f64(60.0 + 50.0 * self.expected_seconds());
         let end = world.run_while(
@@ -237,7 +243,9 @@ impl Cell {
         };
         measured.sender = sender_now(sender);
         measured.samples = samples(receiver, sender.app(), measured);
-        measured.wire = world.link_stats(link, Direction::Backward);
+        if let Some(link) = links.first() {
+            measured.wire = world.link_stats(*link, Direction::Backward);
+        }
         measured.trace = world
             .trace_hash()
             .map(|hash| hash.iter().map(|byte| format!("{byte:02x}")).collect());

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use tautline_sim::{DirectionConfig, JitterOrder, LossModel, format_duration, format_rate};
 
-use super::{Beside, Run, cell::Measured, requests};
+use super::{Beside, Run, cell::Measured, pairs, requests};
 use tautline_lab::report::chart::{Cell, Column, Row, Table};
 
 /// What the terminal shows.
@@ -18,6 +18,7 @@ pub(super) fn text(run: &Run) -> String {
     out.push_str("\n\n");
     out.push_str(&requests::text(&run.requests));
     out.push('\n');
+    out.push_str(&pairs::text(&run.pairs));
     for (term, meaning) in definitions(run) {
         let _ = writeln!(out, "{term}: {meaning}");
     }
@@ -207,6 +208,7 @@ pub(super) fn definitions(run: &Run) -> Vec<(&'static str, &'static str)> {
         ));
     }
     all.extend(requests::definitions(&run.requests));
+    all.extend(pairs::definitions(&run.pairs));
     all
 }
 

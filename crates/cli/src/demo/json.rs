@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Beside, Run, cell::Measured, requests};
+use super::{Beside, Run, cell::Measured, pairs, requests};
 use crate::failure::{Failure, Outcome};
 
 #[derive(Serialize)]
@@ -13,6 +13,7 @@ struct Document<'a> {
     fec: Option<&'a str>,
     transfers: Vec<Pair<'a>>,
     requests: requests::Answers<'a>,
+    pairs: pairs::Answers<'a>,
 }
 
 /// A plain transfer, and the same with erasure correction.
@@ -84,6 +85,7 @@ pub(super) fn text(run: &Run) -> Outcome<String> {
         fec: run.fec.as_deref(),
         transfers: run.pairs().map(pair).collect(),
         requests: requests::answers(&run.requests),
+        pairs: pairs::answers(&run.pairs),
     };
     serde_json::to_string_pretty(&document)
         .map(|text| text + "\n")

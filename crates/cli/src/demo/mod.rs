@@ -2,7 +2,8 @@
 //!
 //! Purpose: show in under a minute, without root and without a network, what the stack does.
 //! Owns: the choice of links and controllers, the simulated hosts (`network`) and the programs on them
-//! (`apps`), one transfer (`cell`), many small requests (`requests`), much at once (`crew`), and what
+//! (`apps`), one transfer (`cell`), many small requests (`requests`), two links at once (`pairs`), much at once
+//! (`crew`), and what
 //! is told of them: the table and the words for its figures (`figures`), JSON (`json`), the page
 //! (`page`).
 //! Does not own: the network (`tautline-sim`), how a page is drawn (`crate::report`).
@@ -16,6 +17,7 @@ mod figures;
 mod json;
 mod network;
 mod page;
+mod pairs;
 mod payload;
 mod requests;
 
@@ -23,6 +25,7 @@ use std::{
     fs::OpenOptions,
     num::NonZeroUsize,
     path::{Path, PathBuf},
+    str::FromStr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -41,6 +44,7 @@ use crate::{
     output::print,
 };
 use cell::{Cell, Measured};
+use pairs::{PAIRS, PairName, Pairs};
 use payload::Payload;
 use requests::Requests;
 
@@ -54,6 +58,8 @@ const INFLIGHT: &str = "inflight";
 const INFLIGHT_LINKS: &[&str] = &["da2gc", "mss"];
 /// The controller of small requests, if it is among those chosen.
 const REQUEST_CONTROLLER: &str = "cubic";
+/// Requests over each way of a pair of links.
+const MOST_REQUESTS_OF_PAIRS: usize = 100;
 /// How often the progress bar moves.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -100,6 +106,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: u32,
 
+    /// Pairs of links to use at once, separated by commas, as in wifi+lte; none leaves that out [default:
+    /// wifi+lte, leo+lte and geo+lte, or none where --link chooses]
+    #[arg(long = "pair", value_name = "LINK+LINK", value_delimiter = ',')]
+    pairs: Vec<ChosenPair>,
+
     /// Seed of everything random; the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -107,6 +118,24 @@ pub(crate) struct Args {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+}
+
+/// What `--pair` names.
+#[derive(Clone, Debug)]
+enum ChosenPair {
+    None,
+    Pair(PairName),
+}
+
+impl FromStr for ChosenPair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "none" => Self::None,
+            name => Self::Pair(name.parse()?),
+        })
+    }
 }
 
 /// Everything that was done, for those who tell of it.
@@ -123,6 +152,7 @@ struct Run {
     /// The same transfers with erasure correction, in the same order; none without.
     coded: Vec<Measured>,
     requests: Requests,
+    pairs: Pairs,
 }
 
 /// One transfer, and the same with erasure correction.
@@ -179,6 +209,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         fec.as_deref(),
         &request_links,
     )?;
+    let pairs = Pairs::new(
+        &chosen_pairs(&args.pairs, &args.links)?,
+        &payload,
+        controller_of_requests(&controllers),
+        fec.as_deref(),
+        (args.requests as usize).min(MOST_REQUESTS_OF_PAIRS),
+    );
     let mut run = Run {
         payload,
         seed: args.seed,
@@ -188,6 +225,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         fec,
         coded: Vec::new(),
         requests,
+        pairs,
     };
     work(&mut run, args.requests as usize)?;
 
@@ -201,7 +239,11 @@ pub(crate) fn run(args: Args) -> Outcome {
         print(&figures::text(&run))?;
         print(&format!("\nReport with pictures: {}\n", place.display()))?;
     }
+    let (of_pairs, failed_of_pairs) = run.pairs.failed();
     match (run.failed(), run.requests.failed()) {
+        (0, 0) if failed_of_pairs > 0 => Err(Failure::new(format!(
+            "{failed_of_pairs} of {of_pairs} transfers and requests over two links failed"
+        ))),
         (0, 0) => Ok(()),
         (0, failed) => Err(Failure::new(format!(
             "{failed} of {} requests failed",
@@ -241,6 +283,23 @@ fn unique(chosen: &[String], default: impl Iterator<Item = &'static str>) -> Vec
     names
 }
 
+/// `chosen`, or else the usual ones, unless single links were chosen.
+fn chosen_pairs(chosen: &[ChosenPair], links: &[String]) -> Outcome<Vec<PairName>> {
+    if chosen.is_empty() && links.is_empty() {
+        let usual = PAIRS.iter().map(|name| name.parse().map_err(Failure::new));
+        return usual.collect();
+    }
+    let mut names: Vec<PairName> = Vec::new();
+    for pair in chosen {
+        if let ChosenPair::Pair(name) = pair
+            && !names.contains(name)
+        {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
 fn controller_of_requests(chosen: &[String]) -> &str {
     match chosen {
         [first, ..] if !chosen.iter().any(|name| name == REQUEST_CONTROLLER) => first,
@@ -273,9 +332,11 @@ fn work(run: &mut Run, requests: usize) -> Outcome {
         }
     }
     let jobs = run.requests.jobs(run.seed, requests, &delivered);
-    let small: u64 = jobs.iter().map(requests::Job::bytes).sum();
+    let tasks = run.pairs.tasks(run.seed, &delivered)?;
+    let small: u64 = jobs.iter().map(|(_, job)| job.bytes()).sum();
+    let paired: u64 = tasks.iter().map(pairs::Task::bytes).sum();
     let total = run.payload.len().saturating_mul(cells.len() as u64);
-    let bar = ProgressBar::new(total.saturating_add(small));
+    let bar = ProgressBar::new(total.saturating_add(small).saturating_add(paired));
     if let Ok(style) =
         ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  {msg}  [{elapsed}]")
     {
@@ -305,11 +366,20 @@ fn work(run: &mut Run, requests: usize) -> Outcome {
         &jobs,
         workers,
         TICK,
-        requests::Job::run,
+        |(_, job): &(usize, requests::Job)| job.run(),
+        |_: Option<&requests::Tally>| bar.set_position(delivered.load(Ordering::Relaxed)),
+    );
+    bar.set_message("two links at once");
+    let of_pairs = crew::run_all(
+        &tasks,
+        workers,
+        TICK,
+        pairs::Task::run,
         |_: Option<&requests::Tally>| bar.set_position(delivered.load(Ordering::Relaxed)),
     );
     bar.finish_and_clear();
     run.requests.take(&jobs, tallies);
+    run.pairs.take(&tasks, of_pairs);
     run.coded = measured;
     let plain = run.links.len() * run.controllers.len();
     run.cells = run.coded.drain(..plain.min(run.coded.len())).collect();

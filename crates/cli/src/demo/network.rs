@@ -1,4 +1,4 @@
-//! A client and a server behind one link.
+//! A client and a server with one link between them, or several.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -13,6 +13,7 @@ use tautline_transport::{
     endpoint::Endpoint,
     fec::redundancy,
     tls::{RustlsClient, RustlsServer},
+    units::FourTuple,
 };
 
 use super::apps::FileServer;
@@ -25,8 +26,8 @@ pub(super) struct Network {
     pub(super) world: World,
     pub(super) client: HostId,
     pub(super) server: HostId,
-    /// `Backward` is from server to client.
-    pub(super) link: LinkId,
+    /// One for each of the client's addresses. `Backward` is from server to client.
+    pub(super) links: Vec<LinkId>,
 }
 
 /// How both ends behave, but for the controller and the redundancy scheduler.
@@ -49,10 +50,22 @@ pub(super) fn transport_with(controller: &str, fec: Option<&str>) -> Outcome<Tra
     Ok(config)
 }
 
-/// Puts the programs on their hosts; `client` is made from what it needs to connect.
+/// The paths over links beside the first.
+pub(super) fn further_paths(links: usize) -> Vec<FourTuple> {
+    let further = 1..links;
+    further
+        .map(|link| FourTuple {
+            local: client_address(link),
+            remote: server_address(),
+        })
+        .collect()
+}
+
+/// Puts the programs on their hosts, with a link for each address of the client; `client` is made from
+/// what it needs to connect.
 pub(super) fn build<C: App>(
     seed: u64,
-    link: &LinkConfig,
+    links: &[LinkConfig],
     transport: TransportConfig,
     client: impl FnOnce(ClientConfig, SocketAddr) -> C,
     server: FileServer,
@@ -81,16 +94,22 @@ pub(super) fn build<C: App>(
     let client_endpoint = Endpoint::new(endpoint, None, world.rng(2));
 
     let client = client(client_config, server_address());
-    let client = QuicHost::new(client_endpoint, client_address(), client);
+    let addresses: Vec<SocketAddr> = (0..links.len().max(1)).map(client_address).collect();
+    let client = QuicHost::new(client_endpoint, client_address(0), client);
     let server = QuicHost::new(server_endpoint, server_address(), server);
-    let client = world.add_host(client_address(), Box::new(client));
+    let client = world.add_host(addresses.clone(), Box::new(client));
     let server = world.add_host(server_address(), Box::new(server));
-    let link = world.connect(client, server, link.clone());
+    let links = links.iter().zip(&addresses).map(|(link, near)| {
+        let near = (client, Some(near.ip()));
+        let connected = world.try_connect(near, (server, None), link.clone());
+        connected.map_err(|error| Failure::new(format!("the simulated network: {error}")))
+    });
+    let links = links.collect::<Outcome<_>>()?;
     Ok(Network {
         world,
         client,
         server,
-        link,
+        links,
     })
 }
 
@@ -98,6 +117,8 @@ fn server_address() -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 2], 443))
 }
 
-fn client_address() -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, 1], 50_000))
+fn client_address(link: usize) -> SocketAddr {
+    // There are two links at most.
+    let net = u8::try_from(link).unwrap_or(u8::MAX);
+    SocketAddr::from(([10, 0, net, 1], 50_000))
 }

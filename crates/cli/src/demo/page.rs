@@ -12,7 +12,7 @@ use super::{
     cell::{Measured, Sample},
     figures,
     network::transport,
-    requests,
+    pairs, requests,
 };
 
 /// Samples that one point of a goodput line looks back over, at least.
@@ -21,6 +21,7 @@ const SMOOTHING: u32 = 10;
 /// The report of a run.
 pub(super) fn report(run: &Run) -> Report {
     let mut sections = vec![results(run), requests::section(&run.requests)];
+    sections.extend(pairs::section(&run.pairs));
     sections.extend(run.links.iter().filter_map(|link| one_link(run, link)));
     sections.push(definitions(run));
     sections.push(parameters(run));

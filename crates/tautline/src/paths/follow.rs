@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tautline_transport::{path::PathEvent, units::PathId};
+use tautline_transport::{multipath::abandon, path::PathEvent, units::PathId};
 use tokio::task::JoinSet;
 
 use super::{LocalEnd, OpenedPath};
@@ -54,6 +54,8 @@ enum Use {
     Opening,
     Path(PathId),
     Failed,
+    /// Its path has carried all it may.
+    Spent,
 }
 
 /// What woke the loop.
@@ -103,10 +105,15 @@ impl Connection {
                     }
                     told(Followed::Failed { interface, error });
                 }
-                Stir::Event(Some(PathEvent::Abandoned { path, .. })) => {
+                Stir::Event(Some(PathEvent::Abandoned {
+                    path,
+                    code,
+                    by_peer,
+                })) => {
+                    let spent = code == abandon::PATH_RESOURCE_LIMIT_REACHED && !by_peer;
                     for it in uses.values_mut() {
                         if *it == Use::Path(path) {
-                            *it = Use::Failed;
+                            *it = if spent { Use::Spent } else { Use::Failed };
                         }
                     }
                 }

@@ -16,7 +16,7 @@ mod news;
 use std::{net::SocketAddr, sync::Arc};
 
 use tautline_transport::{
-    multipath::{PathStatus, abandon},
+    multipath::{PathCost, PathStatus, abandon},
     path::PathEvent,
     units::{FourTuple, PathId},
 };
@@ -63,8 +63,21 @@ impl Connection {
         local: impl Into<LocalEnd>,
         remote: SocketAddr,
     ) -> Result<OpenedPath, OpenPathError> {
+        self.open_path_at(local, remote, PathCost::default()).await
+    }
+
+    /// As [`Self::open_path`], with a cost from the first packet on ([`Self::set_path_cost`]).
+    ///
+    /// # Errors
+    /// As [`Self::open_path`].
+    pub async fn open_path_at(
+        &self,
+        local: impl Into<LocalEnd>,
+        remote: SocketAddr,
+        cost: PathCost,
+    ) -> Result<OpenedPath, OpenPathError> {
         let remote = canonical(remote);
-        let attempt = Attempt::begin(self.conn(), &local.into(), remote)?;
+        let attempt = Attempt::begin(self.conn(), &local.into(), remote, cost)?;
         let id = attempt.id;
         let decided = move |state: &mut ConnState| {
             let outcome = state.paths.outcome(id).map(Ok);
@@ -115,6 +128,21 @@ impl Connection {
         })
     }
 
+    /// Sets what using a path costs: whether it is used only when others do not work, and how many bytes it
+    /// may carry. At its cap a path is closed; if it is the last one, nothing more leaves. What the peer
+    /// sends is not ours to stop: it is asked to keep such a path in reserve, and may send above the cap
+    /// what it has under way when the path is closed.
+    ///
+    /// # Errors
+    /// [`AbandonPathError::UnknownPath`].
+    pub fn set_path_cost(&self, path: PathId, cost: PathCost) -> Result<(), AbandonPathError> {
+        let now = self.conn().shard.now();
+        self.conn().with(|state| {
+            state.touched = true;
+            state.quic.set_path_cost(now, path, cost)
+        })
+    }
+
     /// What happens to the connection's paths from now on.
     pub fn path_events(&self) -> PathEvents {
         let conn = Arc::clone(self.conn());
@@ -133,7 +161,12 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    fn begin(conn: &'a Conn, from: &LocalEnd, remote: SocketAddr) -> Result<Self, OpenPathError> {
+    fn begin(
+        conn: &'a Conn,
+        from: &LocalEnd,
+        remote: SocketAddr,
+        cost: PathCost,
+    ) -> Result<Self, OpenPathError> {
         conn.state.lock().usable()?;
         let wanted = from.resolve(remote)?;
         let options = conn.shard.path_socket_options();
@@ -144,6 +177,10 @@ impl<'a> Attempt<'a> {
         let id = conn.with(|state| {
             state.usable()?;
             let id = state.quic.open_path(now, over)?;
+            if cost != PathCost::default() {
+                // It was opened just now.
+                let _ = state.quic.set_path_cost(now, id, cost);
+            }
             state.paths.begin(id, over, Some(socket));
             state.touched = true;
             Ok::<_, OpenPathError>(id)

@@ -9,6 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use tautline_transport::{
+    multipath::{PathPin, PinError},
     stream::{
         Protection, ResetError as TransportResetError, WriteError as TransportWriteError,
         sched::Priority,
@@ -224,6 +225,18 @@ impl SendStream {
     pub fn set_protection(&self, protection: Protection) {
         self.conn
             .with(|state| state.quic.set_protection(self.id, protection));
+    }
+
+    /// From now on the stream's data goes by one path ([`PathPin`]), sent again included; `None`: wherever
+    /// the path scheduler sends it. What becomes of it when the path fails: docs/multipath.md.
+    ///
+    /// # Errors
+    /// [`PinError::UnknownPath`] for a path that is not there (any more); the stream has no pin then.
+    pub fn pin(&self, pin: Option<PathPin>) -> Result<(), PinError> {
+        self.conn.with(|state| {
+            state.touched = true;
+            state.quic.pin_stream(self.id, pin)
+        })
     }
 
     /// Waits until the peer needs no more from this stream: `Ok(None)` when it acknowledged

@@ -21,6 +21,8 @@ mod messages;
 mod migration;
 mod multipath;
 mod multipath_abuse;
+mod multipath_costs;
+mod multipath_pins;
 mod multipath_trouble;
 mod network;
 mod observation;

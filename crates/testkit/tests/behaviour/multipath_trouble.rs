@@ -13,7 +13,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{MultipathConfig, PathStatus},
+    multipath::{MultipathConfig, PathCost, PathPin, PathStatus},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -34,7 +34,7 @@ fn local(link: usize, port: u16) -> SocketAddr {
     }
 }
 
-fn to(link: usize, port: u16) -> FourTuple {
+pub(crate) fn to(link: usize, port: u16) -> FourTuple {
     FourTuple {
         local: local(link, port),
         remote: server_address(),
@@ -53,15 +53,15 @@ struct Flow {
 }
 
 /// Two ends with a link for each of the client's addresses.
-struct Trouble {
-    net: Net<Manual, Manual>,
-    links: Vec<LinkId>,
+pub(crate) struct Trouble {
+    pub(crate) net: Net<Manual, Manual>,
+    pub(crate) links: Vec<LinkId>,
     flows: Vec<Flow>,
     next_port: u16,
 }
 
 impl Trouble {
-    fn new(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
+    pub(crate) fn new(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
         let mut setup = Setup::new(seed, wire(20, 10))
             .null_tls()
             .quiet()
@@ -88,8 +88,13 @@ impl Trouble {
     }
 
     /// With a path over every link.
-    fn open(seed: u64, links: usize) -> Self {
-        let mut trouble = Self::new(seed, links, |_| {});
+    pub(crate) fn open(seed: u64, links: usize) -> Self {
+        Self::with(seed, links, |_| {})
+    }
+
+    /// As `open`, otherwise configured.
+    pub(crate) fn with(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
+        let mut trouble = Self::new(seed, links, change);
         for link in 1..links {
             let opened = trouble
                 .net
@@ -104,7 +109,7 @@ impl Trouble {
         trouble
     }
 
-    fn on<R>(&mut self, side: Side, f: impl FnOnce(&mut Connection, Instant) -> R) -> R {
+    pub(crate) fn on<R>(&mut self, side: Side, f: impl FnOnce(&mut Connection, Instant) -> R) -> R {
         match side {
             Side::Client => self.net.on_client(f),
             Side::Server => self.net.on_server(f),
@@ -118,12 +123,12 @@ impl Trouble {
         }
     }
 
-    fn ended(&self) -> Option<&ConnectionError> {
+    pub(crate) fn ended(&self) -> Option<&ConnectionError> {
         let client = self.net.client_app().ended();
         client.or_else(|| self.net.server_app().ended())
     }
 
-    fn works(&self, side: Side, id: PathId) -> bool {
+    pub(crate) fn works(&self, side: Side, id: PathId) -> bool {
         let connection = match side {
             Side::Client => self.net.client_connection(),
             Side::Server => self.net.server_connection(),
@@ -140,7 +145,7 @@ impl Trouble {
         connection.paths().map(|id| id.0).collect()
     }
 
-    fn path_events(&self, side: Side) -> Vec<PathEvent> {
+    pub(crate) fn path_events(&self, side: Side) -> Vec<PathEvent> {
         let events = self.app(side).events.iter();
         events
             .filter_map(|(_, event)| match event {
@@ -150,11 +155,19 @@ impl Trouble {
             .collect()
     }
 
-    fn transfer(&mut self, sender: Side, bytes: u64) {
-        let id = self.on(sender, |connection, _| connection.open_stream(Dir::Uni));
-        let Some(id) = id else {
-            return;
-        };
+    pub(crate) fn transfer(&mut self, sender: Side, bytes: u64) {
+        self.transfer_on(sender, bytes, None);
+    }
+
+    /// As `transfer`, by one path.
+    pub(crate) fn transfer_on(
+        &mut self,
+        sender: Side,
+        bytes: u64,
+        pin: Option<PathPin>,
+    ) -> Option<StreamId> {
+        let id = self.on(sender, |connection, _| connection.open_stream(Dir::Uni))?;
+        self.pin(sender, id, pin);
         self.flows.push(Flow {
             sender,
             id,
@@ -164,6 +177,16 @@ impl Trouble {
             over: false,
         });
         self.pump();
+        Some(id)
+    }
+
+    pub(crate) fn pin(&mut self, sender: Side, id: StreamId, pin: Option<PathPin>) {
+        // A path that is gone has no effect.
+        let _ = self.on(sender, |connection, _| connection.pin_stream(id, pin));
+    }
+
+    pub(crate) fn is_over(&self, id: StreamId) -> bool {
+        self.flows.iter().any(|flow| flow.id == id && flow.over)
     }
 
     /// Writes and reads what can be.
@@ -209,7 +232,7 @@ impl Trouble {
         self.flows = flows;
     }
 
-    fn run(&mut self, time: Duration) {
+    pub(crate) fn run(&mut self, time: Duration) {
         let end = self.net.now() + time;
         while self.net.now() < end && self.ended().is_none() {
             let step = end.saturating_since(self.net.now()).min(20 * MS);
@@ -222,7 +245,7 @@ impl Trouble {
 
     /// Until everything arrived.
     #[track_caller]
-    fn deliver(&mut self, limit: Duration) -> Duration {
+    pub(crate) fn deliver(&mut self, limit: Duration) -> Duration {
         let start = self.net.now();
         while self.flows.iter().any(|flow| !flow.over) {
             self.run(20 * MS);
@@ -237,11 +260,11 @@ impl Trouble {
         self.net.now().saturating_since(start)
     }
 
-    fn set_link(&mut self, link: usize, up: bool) {
+    pub(crate) fn set_link(&mut self, link: usize, up: bool) {
         self.net.world.set_link_up(self.links[link], up);
     }
 
-    fn set_loss(&mut self, link: usize, share: f64) {
+    pub(crate) fn set_loss(&mut self, link: usize, share: f64) {
         for direction in Direction::BOTH {
             let world = &mut self.net.world;
             let mut config = world.direction_config(self.links[link], direction).clone();
@@ -251,7 +274,7 @@ impl Trouble {
         }
     }
 
-    fn abandon(&mut self, side: Side, id: u32) {
+    pub(crate) fn abandon(&mut self, side: Side, id: u32) {
         let done = self.on(side, |connection, now| {
             connection.abandon_path(now, PathId(id), 0x3e)
         });
@@ -544,6 +567,8 @@ enum Act {
     Loss { link: u8, percent: u8 },
     Keys { by: bool },
     Transfer { by: bool, kilobytes: u16 },
+    Cost { by: bool, which: u8, class: u8 },
+    Pin { by: bool, which: u8, stream: u8 },
     Wait { millis: u16 },
 }
 
@@ -559,6 +584,10 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => (small, 0..30u8).prop_map(|(link, percent)| Act::Loss { link, percent }),
         1 => by.prop_map(|by| Act::Keys { by }),
         3 => (by, 1..800u16).prop_map(|(by, kilobytes)| Act::Transfer { by, kilobytes }),
+        2 => (any::<bool>(), 0..8u8, 0..8u8)
+            .prop_map(|(by, which, stream)| Act::Pin { by, which, stream }),
+        1 => (any::<bool>(), 0..8u8, 0..3u8)
+            .prop_map(|(by, which, class)| Act::Cost { by, which, class }),
         4 => (1..1_500u16).prop_map(|millis| Act::Wait { millis }),
     ];
     prop::collection::vec(act, 1..40)
@@ -654,7 +683,35 @@ impl Trouble {
             Act::Transfer { by, kilobytes } => {
                 self.transfer(side(by), u64::from(kilobytes) * 1_000);
             }
+            Act::Cost { by, which, class } => {
+                // No cap: a path that it ends may be the last, if another is abandoned at once.
+                let id = self.nth(which);
+                let cost = PathCost::default().class(class);
+                let _ = self.on(side(by), |connection, now| {
+                    connection.set_path_cost(now, id, cost)
+                });
+            }
+            Act::Pin { by, which, stream } => {
+                let path = self.nth(which);
+                let pin = match stream % 3 {
+                    0 => PathPin::Only(path),
+                    _ => PathPin::Prefer(path),
+                };
+                let at = self.flows.len().saturating_sub(1 + usize::from(stream));
+                if let Some(flow) = self.flows.get(at).filter(|flow| flow.sender == side(by)) {
+                    let id = flow.id;
+                    self.pin(side(by), id, Some(pin));
+                }
+            }
             Act::Wait { millis } => self.run(u32::from(millis) * MS),
+        }
+    }
+
+    /// What would wait for a dead path goes by the others.
+    fn let_go(&mut self) {
+        let all: Vec<_> = self.flows.iter().map(|it| (it.sender, it.id)).collect();
+        for (sender, id) in all {
+            self.pin(sender, id, None);
         }
     }
 }
@@ -673,6 +730,7 @@ fn live_through(seed: u64, links: usize, acts: &[Act]) {
         trouble.set_loss(link, 0.0);
     }
     // At least one path lives: that must do.
+    trouble.let_go();
     trouble.deliver(120 * SECOND);
     for link in 0..links {
         trouble.set_link(link, true);

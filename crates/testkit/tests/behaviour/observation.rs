@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
@@ -17,15 +18,17 @@ use tautline_transport::{
     ack,
     config::WindowConfig,
     fec::redundancy::registry,
-    observe::{ConnectionInfo, ConnectionState, Event, Sink, SinkFactory, TimerKind},
+    multipath::{MultipathConfig, PathCost, PathPin, PathStatus},
+    observe::{ConnectionInfo, ConnectionState, Event, PathVerdict, Sink, SinkFactory, TimerKind},
     time::Instant,
-    units::{Dir, Ecn},
+    units::{Dir, Ecn, FourTuple, PathId, Side},
     wire::Version,
 };
 
 use crate::{
     handshake::refusing_early_data,
     kit::{MS, SECOND, Setup, calm, read_all, wire},
+    multipath_trouble::Trouble,
 };
 
 /// Keeps what kinds of events there were.
@@ -198,6 +201,126 @@ fn a_lost_packet_that_is_rebuilt(recorder: &Recorder) {
     setup.fetch(&[200_000]).finish(60 * SECOND);
 }
 
+fn two_paths(recorder: &Recorder) {
+    let second = SocketAddr::from(([10, 0, 1, 1], 50_000));
+    let mut setup = recorder
+        .listens(Setup::new(7, wire(20, 10)))
+        .both(|config| {
+            config.multipath = Some(MultipathConfig::default());
+        });
+    setup.client_addresses = vec![client_address(), second];
+    setup.parallel = vec![wire(20, 40)];
+    let mut net = setup.manual();
+    net.connect();
+    let to = FourTuple {
+        local: second,
+        remote: server_address(),
+    };
+    net.on_client(|client, now| client.open_path(now, to).expect("both ends have it"));
+    net.run_for(SECOND);
+    let id = net
+        .on_client(|client, _| client.open_stream(Dir::Uni))
+        .expect("a stream");
+    net.on_client(|client, _| client.write(id, &[7; 400_000]).expect("it is open"));
+    net.run_for(3 * SECOND);
+}
+
+/// What was told of choices of path.
+#[derive(Clone, Debug, Default)]
+struct Choices(Arc<Mutex<Vec<Choice>>>);
+
+type Verdicts = Vec<(PathId, PathVerdict)>;
+type Choice = (Instant, Option<PathId>, &'static str, u32, Verdicts);
+
+impl Sink for Choices {
+    fn on_event(&mut self, now: Instant, event: &Event<'_>) {
+        if let Event::PathChosen {
+            path,
+            reason,
+            changes,
+            candidates,
+            ..
+        } = *event
+        {
+            let verdicts = candidates.iter().map(|it| (it.path, it.verdict)).collect();
+            let mut all = self.0.lock().unwrap();
+            all.push((now, path, reason, changes, verdicts));
+        }
+    }
+}
+
+impl SinkFactory for Choices {
+    fn build(&self, info: &ConnectionInfo) -> Option<Box<dyn Sink>> {
+        info.side.is_client().then(|| Box::new(self.clone()) as _)
+    }
+}
+
+/// Why a path was taken and the others not; seldom, however many packets there are.
+#[test]
+fn choices_of_paths_are_told_with_their_reasons() {
+    let choices = Choices::default();
+    let observer = choices.clone();
+    let mut trouble = Trouble::with(12, 2, |config| {
+        config.observer = Some(Arc::new(observer.clone()));
+    });
+    let (fast, slow) = (PathId(0), PathId(1));
+    let take = || std::mem::take(&mut *choices.0.lock().unwrap());
+    let all =
+        |told: &[Choice], path, verdict| told.iter().any(|it| it.4.contains(&(path, verdict)));
+    take();
+    trouble.transfer(Side::Client, 4_000_000);
+    trouble.deliver(20 * SECOND);
+    let told = take();
+    assert!(told.len() > 5, "{told:?}");
+    for (before, after) in told.iter().zip(&told[1..]) {
+        assert!(
+            after.0.saturating_since(before.0) >= 10 * MS,
+            "{before:?} {after:?}"
+        );
+    }
+    // A path is asked about with the other; one of both is chosen, and why not the other is told.
+    for (_, path, reason, changes, verdicts) in &told {
+        assert!(*changes > 0 && verdicts.len() == 2);
+        let chosen = verdicts.iter().filter(|it| it.1 == PathVerdict::Chosen);
+        assert_eq!(
+            chosen.map(|it| Some(it.0)).next(),
+            path.map(Some),
+            "{told:?}"
+        );
+        assert_eq!(path.is_none(), *reason == "waits", "{reason}");
+    }
+    assert!(all(&told, fast, PathVerdict::Full) || all(&told, fast, PathVerdict::Paced));
+    assert!(all(&told, slow, PathVerdict::Chosen));
+
+    // Kept in reserve, metered, silent: each has its word.
+    let set = trouble.on(Side::Client, |it, _| {
+        it.set_path_status(slow, PathStatus::Backup)
+    });
+    assert_eq!(set, Ok(()));
+    trouble.transfer(Side::Client, 100_000);
+    trouble.deliver(5 * SECOND);
+    trouble.transfer(Side::Client, 100_000);
+    trouble.deliver(5 * SECOND);
+    assert!(all(&take(), slow, PathVerdict::Backup));
+    let set = trouble.on(Side::Client, |it, now| {
+        it.set_path_cost(now, slow, PathCost::metered())
+    });
+    assert_eq!(set, Ok(()));
+    trouble.transfer(Side::Client, 100_000);
+    trouble.deliver(5 * SECOND);
+    let told = take();
+    assert!(all(&told, slow, PathVerdict::Costlier), "{told:?}");
+    assert!(told.iter().any(|it| it.2 == "only_candidate"), "{told:?}");
+    trouble.set_link(0, false);
+    trouble.transfer(Side::Client, 100_000);
+    trouble.deliver(10 * SECOND);
+    let told = take();
+    assert!(all(&told, fast, PathVerdict::Silent) && all(&told, slow, PathVerdict::Chosen));
+    trouble.transfer_on(Side::Client, 100_000, Some(PathPin::Only(slow)));
+    trouble.deliver(10 * SECOND);
+    assert!(take().iter().any(|it| it.2 == "pin" && it.1 == Some(slow)));
+}
+
 #[test]
 fn every_kind_of_event_is_told() {
     let recorder = Recorder::default();
@@ -207,6 +330,7 @@ fn every_kind_of_event_is_told() {
     a_silence(&recorder);
     an_early_packet(&recorder);
     a_lost_packet_that_is_rebuilt(&recorder);
+    two_paths(&recorder);
     let mut net = refusing_early_data(5, 0.0, |setup| recorder.listens(setup));
     net.finish(60 * SECOND);
 

@@ -284,6 +284,7 @@ impl Connection {
             validated: path.network.is_validated() && path.phase != PathPhase::Opening,
             abandoned: path.is_abandoned(),
             status: path.status.effective(),
+            cost: path.cost.cost,
             degraded: path.is_silent(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),

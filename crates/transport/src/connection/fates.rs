@@ -40,10 +40,12 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) fec: Option<&'a mut FecSender>,
     /// What becomes of the tokens behind that of a source symbol, until the end of the packet.
     pub(crate) symbol: Option<OnLoss>,
+    /// What is said to be lost goes on another path as well: pinned data does not.
+    pub(crate) copies: bool,
 }
 
 /// [`FrameFates`] of a connection's rooms and one of its paths, borrowed one by one: the rest of both
-/// stays free. `fec` and `symbol` where they are not `None`.
+/// stays free. `fec`, `symbol` and `copies` where they are not `None` or false.
 macro_rules! frame_fates {
     ($connection:ident, $path:ident, $now:expr $(, $field:ident: $value:expr)*) => {{
         #[allow(unused_mut, reason = "without fields")]
@@ -64,6 +66,7 @@ macro_rules! frame_fates {
             observer: &mut $connection.observer,
             fec: None,
             symbol: None,
+            copies: false,
         };
         $(fates.$field = $value;)*
         fates
@@ -170,6 +173,10 @@ impl FrameFates<'_> {
 }
 
 impl LossHandler for FrameFates<'_> {
+    fn keeps(&self, token: Token) -> bool {
+        self.copies && matches!(token, Token::Stream { id, .. } if self.streams.is_held_to_path(id))
+    }
+
     #[inline]
     fn token_acked(&mut self, kind: SpaceKind, token: Token) {
         match token {

@@ -18,6 +18,7 @@ mod aftermath;
 mod api;
 mod close;
 mod control;
+mod costs;
 mod coupling;
 mod crypto_stream;
 mod datagram_builder;
@@ -38,7 +39,9 @@ mod observation;
 mod outbox;
 mod params;
 mod path_frames;
+mod path_trace;
 mod permit;
+mod pins;
 mod protect;
 mod rebind;
 mod rx;
@@ -122,6 +125,8 @@ pub struct Connection {
     fec: Fec,
     /// Several paths, where both ends speak RFC 10069.
     multipath: Option<Box<Multipath>>,
+    /// Some path costs something, or did.
+    has_costs: bool,
     /// The peer's transport parameters, defaults until known.
     peer: TransportParameters,
     /// What the peer wants of receive timestamps.
@@ -200,6 +205,7 @@ impl Connection {
             control: Control::new(params.validation_tokens.clone()),
             fec: Fec::default(),
             multipath: None,
+            has_costs: false,
             peer: TransportParameters::default(),
             timestamps: None,
             handshake_probes: [0; 2],
@@ -239,6 +245,7 @@ impl Connection {
         self.streams.set_congestion_window(window);
         self.catch_up_with_messages(now);
         self.review_paths(now);
+        self.review_costs(now);
         self.review_coupling(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {

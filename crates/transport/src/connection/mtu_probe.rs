@@ -38,7 +38,7 @@ impl Connection {
             return None;
         }
         let size = path.mtu.probe_size(now)?;
-        if !path.recovery.can_send(u64::from(size)) {
+        if !path.recovery.can_send(u64::from(size)) || path.cap_room() < u64::from(size) {
             return None;
         }
         let room = buf.get_mut(..usize::from(size))?;

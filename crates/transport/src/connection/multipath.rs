@@ -12,6 +12,7 @@ use super::{
     fates::frame_fates,
     migration::{ISSUED_IDS, can_reach},
     path_frames::write_path_news,
+    path_trace::PathTrace,
 };
 use crate::{
     endpoint::DatagramMeta,
@@ -45,6 +46,10 @@ pub(crate) struct Multipath {
     pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
     pub(super) views: Vec<PathView>,
+    /// Pinned data goes before what the scheduler places, every other time.
+    pub(super) pinned_first: bool,
+    /// What was told of the choice of paths.
+    pub(super) trace: PathTrace,
 }
 
 impl Multipath {
@@ -54,7 +59,7 @@ impl Multipath {
     }
 
     /// Whether the application waits for the path to open.
-    fn is_wanted(&self, id: PathId) -> bool {
+    pub(super) fn is_wanted(&self, id: PathId) -> bool {
         self.wishes.iter().any(|(wish, _)| *wish == id)
     }
 
@@ -101,6 +106,8 @@ impl Connection {
             wishes: VecDeque::new(),
             coupling: CouplingReview::default(),
             views: Vec::new(),
+            pinned_first: false,
+            trace: PathTrace::default(),
         }));
         Ok(())
     }
@@ -222,6 +229,7 @@ impl Connection {
         path.local_cids = unopened.local;
         path.remote_cids = remote_cids;
         path.status = unopened.status;
+        path.cost.set(unopened.cost);
         path.phase = PathPhase::Opening;
         let proven = self
             .paths
@@ -667,15 +675,15 @@ impl Connection {
         }
     }
 
-    /// The path that what concerns the whole connection goes by: the one with the least delay of
-    /// those that work, else any.
+    /// The path that what concerns the whole connection goes by: the one with the least delay of the
+    /// cheapest that work, else any.
     pub(crate) fn main_path(&self) -> Option<&Path> {
         let usable = self
             .paths
             .iter()
-            .filter(|path| path.is_usable() && !path.is_silent());
+            .filter(|path| path.is_usable() && !path.is_silent() && !path.is_spent());
         usable
-            .min_by_key(|path| path.recovery.rtt().smoothed())
+            .min_by_key(|path| (path.cost.cost.class, path.recovery.rtt().smoothed()))
             .or_else(|| self.paths.iter().find(|path| !path.is_abandoned()))
             .or_else(|| self.paths.iter().next())
     }

@@ -4,15 +4,18 @@
 //! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
-use super::{Connection, fates::frame_fates, permit::Permit};
+use super::{Connection, fates::frame_fates, path_trace::reason, permit::Permit};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
-    multipath::sched::{Choice, PathView, Repeats, SchedulerView},
+    multipath::{
+        PathStatus, Takes,
+        sched::{Choice, PathView, Repeats, SchedulerView},
+    },
     path::Path,
     space::SpaceKind,
     time::Instant,
-    units::Rate,
+    units::{PathId, Rate},
 };
 
 /// More waiting bytes than these look all the same to a scheduler.
@@ -33,6 +36,8 @@ const MTU_PROBES: u64 = 3;
 pub(super) enum Load {
     /// Whatever waits, up to so many bytes of datagrams at once.
     All(u64),
+    /// Data that is pinned to the path, and what belongs to the path.
+    Pinned,
     /// Only what belongs to the path, and acknowledgements.
     Own,
 }
@@ -48,7 +53,20 @@ impl Load {
     pub(super) fn limit(self) -> u64 {
         match self {
             Self::All(bytes) => bytes,
-            Self::Own => u64::MAX,
+            Self::Pinned | Self::Own => u64::MAX,
+        }
+    }
+
+    /// Whether what may go on any path may go here.
+    pub(super) fn takes_any(self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
+    /// Whose data it is on a path.
+    pub(super) fn on(self, path: PathId) -> Takes {
+        Takes {
+            pinned_to: path,
+            free: self.takes_any(),
         }
     }
 }
@@ -110,7 +128,16 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        let waits = self.has_data() || self.fec.has_repairs();
+        let pinned = self.has_pinned_data();
+        if pinned && let Some(multipath) = &mut self.multipath {
+            multipath.pinned_first ^= true;
+            if multipath.pinned_first
+                && let Some(transmit) = self.transmit_pinned(now, buf, max_segments)
+            {
+                return Some(transmit);
+            }
+        }
+        let waits = self.has_free_data() || self.fec.has_repairs();
         if waits {
             // A choice that leads to nothing (a frame that does not fit) is not asked for again.
             for _ in 0..self.paths.len() {
@@ -120,12 +147,15 @@ impl Connection {
                 if let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments) {
                     return Some(transmit);
                 }
-                if !self.has_data() && !self.fec.has_repairs() {
+                if !self.has_free_data() && !self.fec.has_repairs() {
                     break;
                 }
             }
         }
-        if self.has_data() || self.fec.has_repairs() {
+        if pinned && let Some(transmit) = self.transmit_pinned(now, buf, max_segments) {
+            return Some(transmit);
+        }
+        if self.has_free_data() || self.fec.has_repairs() {
             self.note_unused_paths(now);
             return None;
         }
@@ -166,14 +196,12 @@ impl Connection {
         Some(transmit)
     }
 
-    /// Whether anything waits that any path may carry.
-    pub(super) fn has_data(&self) -> bool {
-        self.streams.has_data()
-            || self.control.has_frames()
+    /// Whether anything but streams and datagrams waits that any path may carry.
+    pub(super) fn has_control_data(&self) -> bool {
+        self.control.has_frames()
             || self.fec.owes_window()
             || self.crypto.data.has_pending()
             || self.streams.has_control()
-            || self.datagrams.has_frames()
             || self
                 .multipath
                 .as_ref()
@@ -198,7 +226,7 @@ impl Connection {
         let (waiting, more_follows) = match waiting {
             Some(waiting) => (waiting.bytes(), waiting.more_follows),
             // Nobody knows, of so many streams.
-            None if self.streams.has_data() => (FORESEEN, true),
+            None if self.streams.has_free_data() => (FORESEEN, true),
             None => (0, false),
         };
         let view = SchedulerView {
@@ -217,11 +245,23 @@ impl Connection {
             let chosen = views.iter().find(|path| path.id == choice.path);
             chosen.is_some_and(|path| path.may_send)
         });
-        multipath.views = views;
+        if self.observer.is_active() && views.iter().any(|path| path.may_send) {
+            let why = match known {
+                Some(_) if views.len() == 1 => reason::ONLY,
+                Some(_) => reason::SCHEDULER,
+                None => reason::WAITS,
+            };
+            let chosen = known.map(|choice| choice.path);
+            self.trace_choice(now, chosen, why, &views, waiting);
+        }
+        if let Some(multipath) = &mut self.multipath {
+            multipath.views = views;
+        }
         known
     }
 
-    /// The paths that data may use: those that answer, else those that are open, else all.
+    /// The paths that data may use: those that answer, else those that are open, else all; and of these the
+    /// cheapest.
     fn path_views(&mut self, now: Instant) -> Vec<PathView> {
         let mut views = match &mut self.multipath {
             Some(multipath) => std::mem::take(&mut multipath.views),
@@ -229,15 +269,16 @@ impl Connection {
         };
         views.clear();
         let rank = |path: &Path| {
-            if path.is_abandoned() || path.unnamed_until.is_some() {
-                0
+            let state = if path.is_abandoned() || path.unnamed_until.is_some() || path.is_spent() {
+                return 0;
             } else if !path.is_usable() {
-                1
+                1_u16
             } else if path.is_silent() {
                 2
             } else {
                 3
-            }
+            };
+            state << 8 | u16::from(u8::MAX - path.cost.cost.class)
         };
         let best = self.paths.iter().map(rank).max().unwrap_or(0);
         if best == 0 {
@@ -267,7 +308,12 @@ impl Connection {
             return None;
         }
         let views = self.path_views(now);
-        let ready = views.iter().filter(|path| path.may_send);
+        let any = views
+            .iter()
+            .any(|path| path.status == PathStatus::Available);
+        let ready = views
+            .iter()
+            .filter(|path| path.may_send && (!any || path.status == PathStatus::Available));
         let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
@@ -283,7 +329,7 @@ impl Connection {
                 // longer than finding that out would.
                 let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
                 let any = repeats == Repeats::All || soon && at_end && from.loss >= WORTH_A_COPY;
-                let mut fates = frame_fates!(self, path, Instant::ZERO);
+                let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
                     &mut path.space,
@@ -310,7 +356,7 @@ impl Connection {
     }
 }
 
-fn view_of(path: &Path, may_send: bool) -> PathView {
+pub(super) fn view_of(path: &Path, may_send: bool) -> PathView {
     let rtt = path.recovery.rtt();
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();

@@ -174,6 +174,7 @@ pub(super) fn write_path_news(
         local,
         remote,
         status,
+        cost: _,
     } = unopened;
     let retired = remote
         .as_mut()

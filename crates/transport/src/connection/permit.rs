@@ -47,7 +47,7 @@ impl Connection {
             return Permit::Blocked;
         };
         let budget = path.network.amplification.budget();
-        if budget < MIN_DATAGRAM {
+        if budget < MIN_DATAGRAM || path.cap_room() < mtu as u64 {
             return Permit::Blocked;
         }
         let probing =

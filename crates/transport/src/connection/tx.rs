@@ -84,6 +84,8 @@ impl Connection {
             // Of what the application called since the last input.
             self.catch_up_with_messages(now);
         }
+        self.review_costs(now);
+        self.review_pins();
         if self.datagrams.has_frames() {
             let room = self.datagram_room();
             self.datagrams.drop_oversized(room);
@@ -114,6 +116,9 @@ impl Connection {
     ) -> Option<Transmit> {
         let keys = self.keys.one_rtt.as_mut()?;
         let path = self.paths.get_mut(id)?;
+        if path.cap_room() < MIN_INITIAL_DATAGRAM as u64 {
+            return None;
+        }
         // Challenges leave rarely and when we choose. Answers leave when the peer chooses, and so
         // wait for the window as everything does.
         let may_answer =
@@ -196,7 +201,7 @@ impl Connection {
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         path.pacing_until = None;
-        if path.unnamed_until.is_some() {
+        if path.unnamed_until.is_some() || path.is_spent() {
             return None;
         }
         let mut mtu = usize::from(path.mtu.datagram_size());
@@ -214,7 +219,7 @@ impl Connection {
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
-        if load.takes_data()
+        if load.takes_any()
             && self.fec.has_repairs()
             && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
@@ -394,8 +399,8 @@ impl Connection {
                     && self.side.is_client()
                     && self.keys.one_rtt.is_none()
                     && (self.streams.has_control()
-                        || self.streams.has_data()
-                        || self.datagrams.has_frames())
+                        || self.streams.has_data_for(load.on(id))
+                        || self.datagrams.has_frames_for(load.on(id)))
             }
             Level::OneRtt => self.wants_one_rtt(now, id, permit, load),
         }
@@ -421,7 +426,7 @@ impl Connection {
         }
         let full = permit == Permit::Full;
         // In bulk the first question is the only one.
-        full && (load.takes_data() && self.has_data()
+        full && (load.takes_data() && self.has_data_for(id, load)
             || path.pending.ping
             || path.pending.immediate_ack
             || path.pending.probes > 0
@@ -511,6 +516,7 @@ impl Connection {
         // less.
         let beyond = usize::from(path.mtu.datagram_size()).saturating_sub(datagram_size);
         let payload = writer.remaining() + beyond;
+        let takes = load.on(id);
         // Padding would become part of a symbol, and its datagram may need some.
         let padding = self.config.fec.padding;
         let may_protect = full
@@ -520,7 +526,9 @@ impl Connection {
             && !(padding && beyond > 0);
         let choices =
             may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();
-        let next = choices.then(|| self.streams.next_protection()).flatten();
+        let next = choices
+            .then(|| self.streams.next_protection(takes))
+            .flatten();
         let (streams, messages) = (&self.streams, &self.messages);
         let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
         let protector = sender.and_then(|sender| {
@@ -596,6 +604,7 @@ impl Connection {
                 open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
             } else if full {
                 if level == Level::OneRtt
+                    && takes.free
                     && let Some(receiver) = &mut self.fec.receiver
                 {
                     receiver.write_window(&mut writer);
@@ -603,21 +612,24 @@ impl Connection {
                 let path = self.paths.get_mut(id)?;
                 let protector = protector.filter(|_| !open.validates_path);
                 let protects = protector.is_some();
-                let datagrams = self.config.fec.protect_datagrams && self.datagrams.has_frames();
+                let datagrams =
+                    self.config.fec.protect_datagrams && self.datagrams.has_frames_for(takes);
                 if protects {
-                    if let Some(multipath) = &mut self.multipath {
+                    if let Some(multipath) = &mut self.multipath
+                        && takes.free
+                    {
                         multipath.write(&mut writer);
                     }
                     // A PING concerns the path: it stands before the symbol.
                     open.probe = write_probe(path, self.peer.min_ack_delay_us, &mut writer);
                     if !self.config.fec.protect_datagrams {
-                        self.datagrams.write(&mut writer);
+                        self.datagrams.write(takes, &mut writer);
                     }
                 }
                 if let Some(protector) = &protector {
                     protector.begin(&mut writer, payload, datagrams);
                 }
-                if level == Level::OneRtt {
+                if level == Level::OneRtt && takes.free {
                     self.control.write(&mut writer);
                     self.crypto.data.write(&mut writer);
                     if let Some(multipath) = &mut self.multipath
@@ -626,9 +638,11 @@ impl Connection {
                         multipath.write(&mut writer);
                     }
                 }
-                self.streams.write_control(&mut writer);
-                self.datagrams.write(&mut writer);
-                self.streams.write_data(&mut writer);
+                if takes.free {
+                    self.streams.write_control(&mut writer);
+                }
+                self.datagrams.write(takes, &mut writer);
+                self.streams.write_data(takes, &mut writer);
                 if let Some(protector) = protector {
                     protector.end(id, &mut writer, &mut open);
                 }

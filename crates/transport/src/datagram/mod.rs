@@ -1,7 +1,7 @@
 //! Application datagrams. RFC 9221.
 //!
 //! Purpose: queues between the application and DATAGRAM frames.
-//! Owns: [`DatagramQueue`], its limits in bytes, what happens when they are reached.
+//! Owns: [`DatagramQueue`], those that wait for one path, its limits in bytes, what happens when they are reached.
 //! Does not own: encoding (`wire/frame`), what a lost DATAGRAM means (nothing is resent; the
 //! token only names it), deadlines.
 //! Called by: `connection/` for API, dispatch and the pump.
@@ -14,9 +14,11 @@ use bytes::Bytes;
 
 use crate::{
     config::TransportConfig,
+    multipath::{Hold, PathPin, Takes},
     observe::{DataPosition, Event},
     packet::PacketWriter,
     stream::{Journal, Note},
+    units::PathId,
 };
 
 #[cfg(test)]
@@ -71,10 +73,22 @@ pub struct DatagramStats {
     pub dropped_unread: u64,
 }
 
+/// Datagrams that wait for one path.
+#[derive(Debug)]
+struct Lane {
+    pin: PathPin,
+    /// Whether only the pin's path carries them.
+    holds: bool,
+    queue: VecDeque<(u64, Bytes)>,
+}
+
 /// Both queues of one connection. Allocates nothing until used.
 #[derive(Debug)]
 pub struct DatagramQueue {
+    /// Without a pin.
     outgoing: VecDeque<(u64, Bytes)>,
+    /// With one; as long as any waits.
+    pinned: Vec<Lane>,
     outgoing_bytes: usize,
     outgoing_limit: usize,
     incoming: VecDeque<Bytes>,
@@ -93,6 +107,7 @@ impl DatagramQueue {
     pub fn new(config: &TransportConfig) -> Self {
         Self {
             outgoing: VecDeque::new(),
+            pinned: Vec::new(),
             outgoing_bytes: 0,
             outgoing_limit: config.datagram_send_buffer_bytes,
             incoming: VecDeque::new(),
@@ -125,15 +140,17 @@ impl DatagramQueue {
     /// [`DatagramQueue::max_payload`]. Returns the datagram's id, counted from 0, which its token
     /// carries.
     pub fn send(&mut self, data: Bytes, max: Option<usize>) -> Result<u64, SendDatagramError> {
-        self.send_when(data, max, WhenFull::Refuse)
+        self.send_when(data, max, WhenFull::Refuse, None)
     }
 
-    /// As [`DatagramQueue::send`], with a choice of what happens when the queue is full.
+    /// As [`DatagramQueue::send`], with a choice of what happens when the queue is full, and of a path.
+    /// What the pin amounts to is asked for before anything is sent ([`Self::review_pins`]).
     pub fn send_when(
         &mut self,
         data: Bytes,
         max: Option<usize>,
         when_full: WhenFull,
+        pin: Option<PathPin>,
     ) -> Result<u64, SendDatagramError> {
         let max = max.ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
@@ -144,7 +161,7 @@ impl DatagramQueue {
             while self.outgoing_bytes + cost > self.outgoing_limit && self.drop_oldest_unsent() {}
         }
         // An empty queue takes any one datagram, however small the limit.
-        if self.outgoing_bytes + cost > self.outgoing_limit && !self.outgoing.is_empty() {
+        if self.outgoing_bytes + cost > self.outgoing_limit && self.outgoing_bytes > 0 {
             self.refused = true;
             return Err(SendDatagramError::Blocked(data));
         }
@@ -156,7 +173,7 @@ impl DatagramQueue {
             DataPosition::Application,
             DataPosition::Transport,
         );
-        self.outgoing.push_back((id, data));
+        self.queue_for(pin).push_back((id, data));
         Ok(id)
     }
 
@@ -225,7 +242,38 @@ impl DatagramQueue {
 
     /// Whether a datagram waits to be sent.
     pub fn has_frames(&self) -> bool {
-        !self.outgoing.is_empty()
+        self.outgoing_bytes > 0
+    }
+
+    /// Whether one waits that has no pin, or whose pin yields.
+    pub(crate) fn has_free_frames(&self) -> bool {
+        let yields = |lane: &Lane| !lane.holds;
+        !self.outgoing.is_empty() || self.pinned.iter().any(yields)
+    }
+
+    /// Whether one waits that such a packet may carry.
+    pub(crate) fn has_frames_for(&self, takes: Takes) -> bool {
+        let mut pinned = self.pinned.iter();
+        takes.free && !self.outgoing.is_empty()
+            || pinned.any(|lane| takes.takes(lane.pin, lane.holds))
+    }
+
+    /// Whether one with a pin waits.
+    pub(crate) fn has_pins(&self) -> bool {
+        !self.pinned.is_empty()
+    }
+
+    /// Paths for which datagrams wait that go by no other.
+    pub(crate) fn paths_waited_for(&self) -> impl Iterator<Item = PathId> + '_ {
+        let held = self.pinned.iter().filter(|lane| lane.holds);
+        held.map(|lane| lane.pin.path())
+    }
+
+    /// Asks what each pin amounts to now.
+    pub(crate) fn review_pins(&mut self, hold: impl Fn(PathPin) -> Hold) {
+        for lane in &mut self.pinned {
+            lane.holds = hold(lane.pin) == Hold::Holds;
+        }
     }
 
     /// Whether a received datagram waits to be read.
@@ -236,19 +284,28 @@ impl DatagramQueue {
     /// Drops waiting datagrams, from the oldest on, that fit no packet any more: the path's MTU
     /// shrank. `room`: payload that the largest packet takes now.
     pub fn drop_oversized(&mut self, room: usize) {
-        while self
-            .outgoing
-            .front()
-            .is_some_and(|(_, data)| data.len() > room)
-        {
-            self.drop_oldest_unsent();
+        for at in 0..=self.pinned.len() {
+            let queue = at.checked_sub(1);
+            while self.front(queue).is_some_and(|(_, data)| data.len() > room) {
+                self.drop_front(queue);
+            }
         }
+        self.tidy();
     }
 
     /// Writes waiting datagrams, oldest first, until one does not fit. That one may fit the next
     /// packet, which need not begin behind another one or in a batch of short ones.
-    pub fn write(&mut self, packet: &mut PacketWriter<'_>) {
-        while let Some((id, data)) = self.outgoing.front() {
+    pub(crate) fn write(&mut self, takes: Takes, packet: &mut PacketWriter<'_>) {
+        if !self.has_frames() {
+            return;
+        }
+        while let Some(queue) = self.oldest(|lane| match lane {
+            None => takes.free,
+            Some(lane) => takes.takes(lane.pin, lane.holds),
+        }) {
+            let Some((id, data)) = self.front(queue) else {
+                break;
+            };
             if !packet.push_datagram(*id, data) {
                 break;
             }
@@ -258,9 +315,15 @@ impl DatagramQueue {
                 from: DataPosition::Transport,
                 to: DataPosition::Network,
             });
-            self.pop_outgoing();
+            self.pop(queue);
             self.stats.sent += 1;
         }
+        self.tidy();
+    }
+
+    /// Gives memory back that nothing waits in.
+    fn tidy(&mut self) {
+        self.pinned.retain(|lane| !lane.queue.is_empty());
         if self.outgoing.is_empty() && self.outgoing.capacity() > 64 {
             self.outgoing = VecDeque::new();
         }
@@ -285,6 +348,7 @@ impl DatagramQueue {
     pub(crate) fn stop_sending(&mut self) {
         while self.drop_oldest_unsent() {}
         self.outgoing = VecDeque::new();
+        self.pinned = Vec::new();
         self.peer_max_frame = 0;
         self.refused = false;
     }
@@ -305,21 +369,72 @@ impl DatagramQueue {
     }
 
     fn drop_oldest_unsent(&mut self) -> bool {
-        let len = self.outgoing.front().map_or(0, |(_, data)| data.len());
-        let dropped = self.pop_outgoing();
-        if dropped {
-            self.note(len, DataPosition::Transport, DataPosition::Dropped);
-        }
-        self.stats.dropped_unsent += u64::from(dropped);
+        let oldest = self.oldest(|_| true);
+        let dropped = oldest.is_some_and(|queue| self.drop_front(queue));
+        self.tidy();
         dropped
     }
 
-    fn pop_outgoing(&mut self) -> bool {
-        let Some((_, data)) = self.outgoing.pop_front() else {
+    fn drop_front(&mut self, queue: Option<usize>) -> bool {
+        let Some(len) = self.pop(queue) else {
             return false;
         };
-        self.outgoing_bytes -= data.len() + OVERHEAD_BYTES;
+        self.note(len, DataPosition::Transport, DataPosition::Dropped);
+        self.stats.dropped_unsent += 1;
         true
+    }
+
+    // A queue: `None` for that without a pin, else a place in `pinned`.
+
+    fn queue_for(&mut self, pin: Option<PathPin>) -> &mut VecDeque<(u64, Bytes)> {
+        let Some(pin) = pin else {
+            return &mut self.outgoing;
+        };
+        let at = match self.pinned.iter().position(|lane| lane.pin == pin) {
+            Some(at) => at,
+            None => {
+                self.pinned.push(Lane {
+                    pin,
+                    holds: true,
+                    queue: VecDeque::new(),
+                });
+                self.pinned.len() - 1
+            }
+        };
+        match self.pinned.get_mut(at) {
+            Some(lane) => &mut lane.queue,
+            None => &mut self.outgoing,
+        }
+    }
+
+    fn front(&self, queue: Option<usize>) -> Option<&(u64, Bytes)> {
+        match queue {
+            None => self.outgoing.front(),
+            Some(at) => self.pinned.get(at)?.queue.front(),
+        }
+    }
+
+    /// Takes the first datagram of a queue away; its length.
+    fn pop(&mut self, queue: Option<usize>) -> Option<usize> {
+        let (_, data) = match queue {
+            None => self.outgoing.pop_front(),
+            Some(at) => self.pinned.get_mut(at)?.queue.pop_front(),
+        }?;
+        self.outgoing_bytes -= data.len() + OVERHEAD_BYTES;
+        Some(data.len())
+    }
+
+    /// The queue, of those that `may` go, whose first datagram is the oldest.
+    fn oldest(&self, may: impl Fn(Option<&Lane>) -> bool) -> Option<Option<usize>> {
+        let free = self.outgoing.front().filter(|_| may(None));
+        let free = free.map(|(id, _)| (*id, None));
+        let pinned = self.pinned.iter().enumerate();
+        let pinned = pinned.filter_map(|(at, lane)| {
+            let (id, _) = lane.queue.front().filter(|_| may(Some(lane)))?;
+            Some((*id, Some(at)))
+        });
+        let all = free.into_iter().chain(pinned);
+        all.min_by_key(|(id, _)| *id).map(|(_, queue)| queue)
     }
 }
 

@@ -1,8 +1,10 @@
 use super::*;
 use crate::{
+    multipath::Takes,
     observe::Observer,
     packet::{FrameStats, Token},
     time::Instant,
+    units::PathId,
     wire::PacketTypes,
 };
 
@@ -31,7 +33,11 @@ fn write(queue: &mut DatagramQueue, room: usize) -> Vec<u64> {
         &mut observer,
         Instant::ZERO,
     );
-    queue.write(&mut writer);
+    let takes = Takes {
+        pinned_to: PathId::ZERO,
+        free: true,
+    };
+    queue.write(takes, &mut writer);
     tokens
         .into_iter()
         .map(|token| {
@@ -89,7 +95,7 @@ fn full_queue_refuses_or_drops_the_oldest() {
     );
     assert!(!queue.take_unblocked());
     assert_eq!(
-        queue.send_when(payload(236), max, WhenFull::DropOldest),
+        queue.send_when(payload(236), max, WhenFull::DropOldest, None),
         Ok(3)
     );
     assert_eq!(queue.stats().dropped_unsent, 1);

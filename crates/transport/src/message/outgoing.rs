@@ -14,6 +14,7 @@ use super::{
     MessageOutlook, MessageReport, MessageStats, SendMessageError,
 };
 use crate::{
+    multipath::PathPin,
     stream::{IdHash, Notice, Protection, StreamSet, sched::Priority},
     time::{Instant, earliest},
     units::{Rate, StreamId},
@@ -41,6 +42,7 @@ struct InFlight {
     bytes: u64,
     priority: Priority,
     protection: Protection,
+    pin: Option<PathPin>,
     handed_over: Instant,
     deadline: Option<Instant>,
     /// It is too late to send any of it again; all of it was on its way when that began.
@@ -129,6 +131,7 @@ impl Outgoing {
             bytes,
             priority: options.priority,
             protection: options.protection,
+            pin: options.pin,
             handed_over: now,
             deadline: options.deadline,
             overdue: false,
@@ -272,7 +275,9 @@ impl Outgoing {
                 continue;
             };
             let (priority, deadline) = (message.priority, message.deadline);
-            let Some(stream) = streams.open_message(priority, deadline, message.protection) else {
+            let Some(stream) =
+                streams.open_message(priority, deadline, message.protection, message.pin)
+            else {
                 return;
             };
             self.waiting.pop_first();

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::{
+    multipath::PathPin,
     stream::{Protection, sched::Priority},
     time::Instant,
     units::StreamId,
@@ -27,6 +28,8 @@ pub struct MessageOptions {
     pub priority: Priority,
     /// Whether erasure correction protects it.
     pub protection: Protection,
+    /// The path it goes by; one that is not there has no effect.
+    pub pin: Option<PathPin>,
     /// Messages without which this one is of no use: if one of them is not delivered, this one
     /// expires.
     pub depends_on: Vec<MessageId>,

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::StatusExchange;
+use super::{PathCost, StatusExchange};
 use crate::{
     error::TransportError,
     path::{LocalCids, RemoteCids},
@@ -23,6 +23,7 @@ pub(crate) struct Unopened {
     pub(crate) remote: Option<RemoteCids>,
     /// Status may be told before use.
     pub(crate) status: StatusExchange,
+    pub(crate) cost: PathCost,
 }
 
 impl Unopened {

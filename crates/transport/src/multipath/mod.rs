@@ -3,21 +3,27 @@
 //! Purpose: RFC 10069 beside what a single path needs.
 //! Owns: which path identifiers may be opened and the connection IDs that wait for it ([`PathIds`]),
 //! the frames about paths that any path may carry ([`PathNotices`]), the choice of a path for data
-//! ([`sched`]).
+//! ([`sched`]), what a wish for one path means ([`PathPin`]), what a path costs ([`PathCost`]).
 //! Does not own: a path itself (`path/`), which connection has which paths and what happens to them
 //! (`connection/multipath.rs`), the pump (`connection/tx.rs`).
 //! Called by: `connection/`.
 //! Spec: RFC 10069.
 
 mod config;
+mod cost;
 mod ids;
 mod notices;
+mod pin;
 pub mod sched;
 mod status;
 
 pub use config::MultipathConfig;
+pub use cost::PathCost;
+pub(crate) use cost::{CapUse, CostMeter};
 pub(crate) use ids::{PathIds, Unopened};
 pub(crate) use notices::PathNotices;
+pub(crate) use pin::{Hold, Takes};
+pub use pin::{PathPin, PinError};
 pub use status::PathStatus;
 pub(crate) use status::StatusExchange;
 

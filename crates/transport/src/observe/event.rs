@@ -97,6 +97,30 @@ words! {
 }
 
 words! {
+    /// What came of a path when one was chosen for data.
+    PathVerdict {
+        /// It carries the data.
+        Chosen => "chosen",
+        /// It could, but the scheduler chose another one, or waits for another one.
+        LeftAlone => "left_alone",
+        /// Its congestion window is full.
+        Full => "full",
+        /// Its pacer lets nothing go yet, or the peer's address is not proven.
+        Paced => "paced",
+        /// One end wishes to keep it in reserve.
+        Backup => "backup",
+        /// A cheaper one works.
+        Costlier => "costlier",
+        /// It has carried all it may.
+        CapReached => "cap_reached",
+        /// Packets on it have gone unanswered for a probe timeout.
+        Silent => "silent",
+        /// Its address is not proven, or has no connection ID yet.
+        NotValidated => "not_validated",
+    }
+}
+
+words! {
     /// A connection's states.
     ConnectionState {
         /// Nothing happened yet.
@@ -587,8 +611,39 @@ pub enum Event<'a> {
         decision: &'static str,
         values: [Option<f64>; 2],
     },
+    /// Data goes by another path than before, or the paths to choose from are others: where it goes
+    /// (`None`: it waits), why, the bytes that waited, as far as a scheduler sees them, how many such
+    /// changes this stands for, and what came of each path that is not abandoned. At most one in 10 ms.
+    PathChosen {
+        path: Option<PathId>,
+        scheduler: &'static str,
+        reason: &'static str,
+        waiting: u64,
+        changes: u32,
+        candidates: &'a [PathCandidate],
+    },
     /// A peer did what a well-behaved one does not.
     Abuse { kind: Abuse },
+}
+
+/// One of the paths that data could go by.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct PathCandidate {
+    /// Which path.
+    pub path: PathId,
+    /// What came of it.
+    pub verdict: PathVerdict,
+    /// Smoothed round-trip time; `None` before the first sample.
+    pub smoothed_rtt: Option<Duration>,
+    /// What a packet that leaves now takes to the peer, by estimate.
+    pub arrival: Duration,
+    /// Bytes that window and cap let leave now.
+    pub room: u64,
+    /// What it delivers, by estimate.
+    pub rate: Rate,
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
 }
 
 impl Event<'_> {
@@ -657,6 +712,7 @@ impl Event<'_> {
             }
             Self::SymbolRecovered { .. } => "symbol_recovered",
             Self::PolicyDecision { .. } => "policy_decision",
+            Self::PathChosen { .. } => "path_chosen",
             Self::Abuse { .. } => "abuse",
         }
     }
@@ -732,5 +788,6 @@ kinds! {
     TimerCancelled,
     SymbolRecovered,
     PolicyDecision,
+    PathChosen,
     Abuse,
 }

@@ -27,7 +27,7 @@ mod tests;
 pub use counters::{CounterSnapshot, Counters, FRAME_NAMES};
 pub use event::{
     Abuse, ConnectionState, DataPosition, DropReason, EcnPhase, Event, FlowScope, HalfStream,
-    PacketKind, RecoveryMetrics, TimerKind,
+    PacketKind, PathCandidate, PathVerdict, RecoveryMetrics, TimerKind,
 };
 #[cfg(feature = "qlog")]
 pub use qlog::{QlogFactory, QlogSink, QlogWriter};

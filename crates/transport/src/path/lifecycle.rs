@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::AckStats;
 use crate::{
     congestion::ControllerMetrics,
-    multipath::PathStatus,
+    multipath::{PathCost, PathStatus},
     recovery::RecoveryStats,
     units::{FourTuple, PathId},
 };
@@ -61,6 +61,20 @@ pub enum PathEvent {
         /// The wish.
         status: PathStatus,
     },
+    /// The path has carried nine tenths of what it may ([`PathCost::cap_bytes`]); the peer is asked to use
+    /// other paths.
+    CapNear {
+        /// Which path.
+        path: PathId,
+        /// Bytes that may still leave.
+        bytes_left: u64,
+    },
+    /// The path has carried all it may. It is abandoned as soon as another one works; until then nothing
+    /// leaves on it but the end of the connection.
+    CapReached {
+        /// Which path.
+        path: PathId,
+    },
     /// No answer came, or full datagrams do not arrive; the path went back to its former address
     /// if there was one that may still be in use.
     ValidationFailed {
@@ -102,6 +116,8 @@ pub struct PathStats {
     /// How much longer than at best the newest packet took towards the peer: the queueing delay of
     /// that direction. No guess is in it.
     pub one_way_delay_variation: Option<Duration>,
+    /// What using it costs.
+    pub cost: PathCost,
     /// Datagram size in use, UDP payload bytes.
     pub mtu: u16,
     /// Bytes in flight.

@@ -36,7 +36,7 @@ pub(crate) use validation::{Proof, Validation, ValidationFailed};
 use crate::{
     ack::AckPolicy,
     config::TransportConfig,
-    multipath::StatusExchange,
+    multipath::{CostMeter, StatusExchange},
     recovery::Recovery,
     rng::Rng,
     space::{PacketNumberSpace, SpaceKind},
@@ -99,6 +99,8 @@ pub(crate) struct Path {
     pub(crate) phase: PathPhase,
     /// Whether the ends want data on it.
     pub(crate) status: StatusExchange,
+    /// What using it costs.
+    pub(crate) cost: CostMeter,
     /// The application was told that the path does not answer.
     pub(crate) degraded: bool,
 }
@@ -202,6 +204,7 @@ impl Path {
             starts_over: false,
             phase: PathPhase::Open,
             status: StatusExchange::default(),
+            cost: CostMeter::default(),
             degraded: false,
         }
     }
@@ -214,6 +217,24 @@ impl Path {
     /// Whether it was abandoned by either end.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.phase, PathPhase::Abandoned { .. })
+    }
+
+    /// Bytes of packets, both ways.
+    pub(crate) fn carried(&self) -> u64 {
+        self.recovery.stats().bytes_sent + self.bytes_received
+    }
+
+    /// Bytes that may leave before its cap is reached.
+    pub(crate) fn cap_room(&self) -> u64 {
+        match self.cost.cost.cap_bytes {
+            Some(_) => self.cost.room(self.carried()),
+            None => u64::MAX,
+        }
+    }
+
+    /// Whether no full datagram may leave any more.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.cap_room() < u64::from(self.mtu.datagram_size())
     }
 
     /// Whether the newest packets that ask for an acknowledgement have been waiting for longer than

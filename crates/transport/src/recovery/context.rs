@@ -74,6 +74,10 @@ pub trait LossHandler {
     fn token_acked(&mut self, kind: SpaceKind, token: Token);
     /// What this token stands for must be sent again, if it still matters.
     fn token_lost(&mut self, kind: SpaceKind, token: Token);
+    /// Whether what this token stands for is not to be sent on another path as well.
+    fn keeps(&self, _token: Token) -> bool {
+        false
+    }
     /// A packet was acknowledged for the first time, maybe after it was declared lost.
     fn packet_acked(&mut self, _kind: SpaceKind, _number: PacketNumber, _packet: &SentPacket) {}
     /// A packet was declared lost.

@@ -111,6 +111,9 @@ impl Recovery {
             if packet.is_repeated() || !packet.ack_eliciting || !of(packet) {
                 continue;
             }
+            if tokens.clone().any(|token| handler.keeps(token)) {
+                continue;
+            }
             packet.set_repeated();
             picked += u64::from(packet.bytes);
             for token in tokens {

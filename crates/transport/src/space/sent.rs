@@ -394,7 +394,8 @@ impl SentPackets {
     /// Outstanding packets, oldest first, with what each carried.
     pub(crate) fn outstanding_mut(
         &mut self,
-    ) -> impl Iterator<Item = (&mut SentPacket, impl Iterator<Item = Token> + '_)> + '_ {
+    ) -> impl Iterator<Item = (&mut SentPacket, impl Iterator<Item = Token> + Clone + '_)> + '_
+    {
         let (tokens, base) = (&self.tokens, self.token_base);
         self.ring
             .iter_mut()
@@ -445,7 +446,7 @@ fn tokens_in<'a>(
     tokens: &'a VecDeque<Token>,
     base: u32,
     packet: &SentPacket,
-) -> impl Iterator<Item = Token> + use<'a> {
+) -> impl Iterator<Item = Token> + Clone + use<'a> {
     let start = (packet.link.wrapping_sub(base) as usize).min(tokens.len());
     let end = (start + packet.token_count()).min(tokens.len());
     tokens.range(start..end).copied()

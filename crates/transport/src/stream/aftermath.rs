@@ -19,6 +19,7 @@ impl StreamSet {
         self.over = true;
         self.scheduler = config.stream_scheduler.build();
         self.ready = 0;
+        self.pins = super::pins::Pins::default();
         self.parked = Vec::new();
         self.waiting = Vec::new();
         self.control = std::collections::VecDeque::new();
@@ -43,6 +44,7 @@ impl StreamSet {
             self.borrowed += stream.borrowed;
             stream.due = 0;
             stream.protection = Protection::default();
+            stream.pin = None;
             (stream.in_control, stream.ready) = (false, false);
             (stream.parked, stream.waiting) = (false, false);
             self.table.insert_boxed(stream);

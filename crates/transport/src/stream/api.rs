@@ -97,7 +97,7 @@ impl StreamSet {
         if stream.priority != priority {
             stream.priority = priority;
             if stream.ready {
-                self.scheduler.on_priority(id, priority);
+                self.scheduler_of(id).on_priority(id, priority);
             }
         }
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Protection, StreamEvent, StreamSet, sched::Priority};
 use crate::{
+    multipath::PathPin,
     time::Instant,
     units::{Dir, StreamId},
 };
@@ -67,9 +68,11 @@ impl StreamSet {
         priority: Priority,
         deadline: Option<Instant>,
         protection: Protection,
+        pin: Option<PathPin>,
     ) -> Option<StreamId> {
         let id = self.open(Dir::Uni)?;
         self.set_protection(id, protection);
+        self.set_pin(id, pin);
         if let Some(stream) = self.table.get_mut(id) {
             self.messages.any = true;
             stream.message = true;
@@ -156,7 +159,9 @@ impl StreamSet {
     /// Tells the scheduler the time, where that matters.
     pub(crate) fn set_time(&mut self, now: Instant, one_way_delay: impl FnOnce() -> Duration) {
         if self.messages.with_deadline > 0 {
-            self.scheduler.on_time(now, one_way_delay());
+            let way = one_way_delay();
+            self.scheduler.on_time(now, way);
+            self.pins.set_time(now, way);
         }
     }
 

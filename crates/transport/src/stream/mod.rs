@@ -30,6 +30,7 @@ mod journal;
 mod limits;
 mod messages;
 mod output;
+mod pins;
 mod protection;
 mod range_set;
 mod recv;
@@ -43,7 +44,7 @@ mod table;
 mod tests;
 mod types;
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     config::{TransportConfig, WindowConfig},
@@ -55,8 +56,9 @@ use events::EventQueue;
 use flow::{ReceiveWindow, SendCredit};
 use limits::StreamLimits;
 use messages::MessageStreams;
+use pins::Pins;
 use recv::RecvHalf;
-use sched::{Priority, StreamScheduler};
+use sched::{Priority, SharedStreamSchedulerFactory, StreamScheduler};
 use send::{Demand, SendHalf};
 use sharing::Sharing;
 use table::{Stream, Table};
@@ -91,8 +93,11 @@ pub struct StreamSet {
     /// The connection is over: nothing is sent or arrives any more.
     over: bool,
 
+    /// Knows the streams without a pin.
     scheduler: Box<dyn StreamScheduler>,
-    /// Streams that the scheduler knows as ready.
+    scheduler_factory: SharedStreamSchedulerFactory,
+    pins: Pins,
+    /// Streams that a scheduler knows as ready.
     ready: usize,
     /// Streams with new data only, while the connection has no credit. May name dead streams.
     parked: Vec<StreamId>,
@@ -154,6 +159,8 @@ impl StreamSet {
             peer_supports_reset_at: false,
             over: false,
             scheduler: config.stream_scheduler.build(),
+            scheduler_factory: Arc::clone(&config.stream_scheduler),
+            pins: Pins::default(),
             ready: 0,
             parked: Vec::new(),
             waiting: Vec::new(),
@@ -326,6 +333,7 @@ impl StreamSet {
             priority: Priority::default(),
             deadline: None,
             protection: Protection::default(),
+            pin: None,
             message: false,
             borrowed: 0,
             due: 0,
@@ -351,20 +359,13 @@ impl StreamSet {
             _ => Demand::Nothing,
         };
         match (demand == Demand::Now, stream.ready) {
-            (true, false) => {
-                stream.ready = true;
-                self.ready += 1;
-                self.scheduler
-                    .on_ready(id, stream.priority, stream.deadline);
-            }
-            (false, true) => {
-                stream.ready = false;
-                self.ready -= 1;
-                self.scheduler.on_quiet(id);
-            }
+            (true, false) => self.enter_scheduler(id),
+            (false, true) => self.leave_scheduler(id),
             _ => {}
         }
-        if demand == Demand::NeedsCredit && !stream.parked {
+        if demand == Demand::NeedsCredit
+            && let Some(stream) = self.table.get_mut(id).filter(|stream| !stream.parked)
+        {
             stream.parked = true;
             self.parked.push(id);
             if self.parked.len() > 2 * self.table.len() + 16 {
@@ -541,6 +542,8 @@ impl StreamSet {
             return;
         }
         let before = self.states(id);
+        self.leave_scheduler(id);
+        self.leave_lane(id);
         let Some(stream) = self.table.remove(id) else {
             return;
         };
@@ -552,10 +555,6 @@ impl StreamSet {
                 let state = "closed";
                 self.journal.note(|| Note::State { id, half, state });
             }
-        }
-        if stream.ready {
-            self.ready -= 1;
-            self.scheduler.on_quiet(id);
         }
         self.borrowed = self.borrowed.saturating_sub(stream.borrowed);
         self.messages.with_deadline -= usize::from(stream.deadline.is_some());

@@ -8,6 +8,7 @@ use super::{
     table::due,
 };
 use crate::{
+    multipath::Takes,
     observe::{DataPosition, Event, FlowScope, HalfStream},
     packet::{PacketWriter, Token},
     units::{Dir, StreamId},
@@ -138,8 +139,8 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
-    /// What waits in the most urgent of the streams that may send, as far as flow control lets it go. Of
-    /// more streams than can be looked at with little work nothing is known.
+    /// What waits in the most urgent of the streams that may send and are for the path scheduler to
+    /// place, as far as flow control lets it go. Of more streams than can be looked at with little work nothing is known.
     pub fn most_urgent(&self) -> Option<Waiting> {
         if self.table.slots_len() > MOST_ASKED {
             return None;
@@ -155,6 +156,9 @@ impl StreamSet {
                 continue;
             };
             left -= 1;
+            if self.is_placed_by_pin(stream.pin) {
+                continue;
+            }
             let urgency = stream.priority.urgency;
             let of_this = Waiting {
                 lost: send.lost_bytes(),
@@ -190,11 +194,11 @@ impl StreamSet {
                     .any(|stream| stream.send.as_ref().is_some_and(held_back)))
     }
 
-    /// Writes STREAM frames until the packet is full or nothing may be sent.
-    pub fn write_data(&mut self, packet: &mut PacketWriter<'_>) {
+    /// Writes STREAM frames until the packet is full or nothing may be sent that it takes.
+    pub(crate) fn write_data(&mut self, takes: Takes, packet: &mut PacketWriter<'_>) {
         // A scheduler that names streams which cannot send must not hold us here.
         let mut fruitless = 2 * self.ready + 2;
-        while let Some(id) = self.scheduler.next() {
+        while let Some(id) = self.next_for(takes) {
             if let Some(by_default) = packet.deferred_symbol()
                 && self.protection_of(id).applies(by_default)
                 && !packet.begin_deferred_symbol()
@@ -211,7 +215,10 @@ impl StreamSet {
                 _ => {}
             }
         }
-        debug_assert_eq!(self.ready, 0, "the scheduler forgot a ready stream");
+        debug_assert!(
+            !self.has_data_for(takes),
+            "the scheduler forgot a ready stream"
+        );
     }
 
     /// A frame's packet was acknowledged.
@@ -493,7 +500,7 @@ impl StreamSet {
         } else {
             self.stats.retransmitted_bytes += len;
         }
-        self.scheduler.on_sent(id, len);
+        self.on_stream_sent(id, len);
         if demand != Demand::Now {
             self.on_run_sent(id, held_back);
         }
@@ -519,7 +526,7 @@ impl StreamSet {
             Some(stream) if stream.ready => self.refresh(id),
             _ => {
                 debug_assert!(false, "the scheduler named {id}, which is not ready");
-                self.scheduler.on_quiet(id);
+                self.scheduler_of(id).on_quiet(id);
             }
         }
     }

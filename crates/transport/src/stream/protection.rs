@@ -4,7 +4,7 @@
 //! protected (`fec/`, `connection/tx.rs`).
 
 use super::StreamSet;
-use crate::units::StreamId;
+use crate::{multipath::Takes, units::StreamId};
 
 /// Whether erasure correction protects what is sent of a stream or message. Without effect where it
 /// was not negotiated.
@@ -48,9 +48,9 @@ impl StreamSet {
         self.protection_chosen > 0
     }
 
-    /// The protection of the stream that is written next; `None` if none has data.
-    pub(crate) fn next_protection(&mut self) -> Option<Protection> {
-        let id = self.scheduler.next()?;
+    /// The protection of the stream that is written next into such a packet; `None` if none has data.
+    pub(crate) fn next_protection(&mut self, takes: Takes) -> Option<Protection> {
+        let id = self.next_for(takes)?;
         Some(self.protection_of(id))
     }
 
@@ -66,7 +66,12 @@ mod tests {
     use crate::{
         config::TransportConfig,
         stream::PeerLimits,
-        units::{Dir, Side},
+        units::{Dir, PathId, Side},
+    };
+
+    const ANY: Takes = Takes {
+        pinned_to: PathId::ZERO,
+        free: true,
     };
 
     #[test]
@@ -81,7 +86,7 @@ mod tests {
         let first = streams.open(Dir::Uni).unwrap();
         let second = streams.open(Dir::Uni).unwrap();
         assert_eq!(
-            (streams.next_protection(), streams.protection_chosen),
+            (streams.next_protection(ANY), streams.protection_chosen),
             (None, 0)
         );
         streams.set_protection(first, Protection::Never);
@@ -92,10 +97,10 @@ mod tests {
         streams.set_protection(second, Protection::Scheduled);
         assert_eq!(streams.protection_chosen, 1);
         streams.write(first, b"data").unwrap();
-        assert_eq!(streams.next_protection(), Some(Protection::Always));
+        assert_eq!(streams.next_protection(ANY), Some(Protection::Always));
         // With the stream its say is gone.
         streams.reset(first, 0).unwrap();
-        assert_eq!(streams.next_protection(), None);
+        assert_eq!(streams.next_protection(ANY), None);
         streams.on_acked(crate::packet::Token::ResetStream(first));
         assert_eq!(streams.protection_chosen, 0);
     }

@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use super::{
     id_hash::IdHash, protection::Protection, recv::RecvHalf, sched::Priority, send::SendHalf,
 };
-use crate::{time::Instant, units::StreamId};
+use crate::{multipath::PathPin, time::Instant, units::StreamId};
 
 /// Control frames that a stream owes, as bits.
 pub(super) mod due {
@@ -28,6 +28,8 @@ pub(super) struct Stream {
     pub(super) deadline: Option<Instant>,
     /// Whether erasure correction is for it.
     pub(super) protection: Protection,
+    /// The path it goes by.
+    pub(super) pin: Option<PathPin>,
     /// Carries a message: what happens to it is for the room of messages to know.
     pub(super) message: bool,
     /// Receive-buffer slices counted for this stream.

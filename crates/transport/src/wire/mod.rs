@@ -25,10 +25,10 @@ mod writer;
 
 pub use cid::{ConnectionId, MAX_CONNECTION_ID_LEN, ResetToken};
 pub use frame::{
-    Ack, AckRanges, AckToWrite, Close, EcnCounts, Frame, FrameClass, FrameRow, MAX_STREAM_COUNT,
-    NewConnectionId, PacketTypes, Repair, ResetStream, SourceSymbol, Stream, SymbolAck, Timestamps,
-    TimestampsToWrite, all_rows, encode_stream_header, row_of, stream_header_len, write_ack,
-    write_symbol_ack,
+    Ack, AckRanges, AckToWrite, Close, EcnCounts, Frame, FrameCarrier, FrameClass, FrameRow,
+    MAX_STREAM_COUNT, NewConnectionId, PacketTypes, Repair, ResetStream, SourceSymbol, Stream,
+    SymbolAck, Timestamps, TimestampsToWrite, all_rows, encode_stream_header, row_of,
+    stream_header_len, write_ack, write_symbol_ack,
 };
 pub use header::{
     Header, LongHeader, LongType, decode_packet_number, encode_short, has_fixed_bit,

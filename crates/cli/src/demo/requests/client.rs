@@ -16,7 +16,7 @@ use tautline_transport::{
     endpoint::ConnectionHandle,
     stream::{ReadOutcome, StreamEvent},
     time::Instant,
-    units::{Dir, StreamId},
+    units::{Dir, FourTuple, StreamId},
 };
 
 use crate::{
@@ -41,6 +41,8 @@ pub(super) struct RequestClient {
     handle: Option<ConnectionHandle>,
     /// What every answer should hash to.
     expected: Digest,
+    /// Paths to open, beside that of the handshake.
+    paths: Vec<FourTuple>,
     /// Requests still to be made.
     left: usize,
     asked: Option<Asked>,
@@ -59,6 +61,7 @@ impl RequestClient {
         server: SocketAddr,
         expected: Digest,
         count: usize,
+        paths: Vec<FourTuple>,
         everything: Arc<AtomicU64>,
     ) -> Self {
         Self {
@@ -66,6 +69,7 @@ impl RequestClient {
             server,
             handle: None,
             expected,
+            paths,
             left: count,
             asked: None,
             ask_at: None,
@@ -110,6 +114,19 @@ impl RequestClient {
             at: now,
             hasher: Hasher::new(),
         });
+    }
+
+    /// They wait by themselves for the end of the handshake.
+    fn open_paths(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now;
+        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
+            return;
+        };
+        for path in self.paths.drain(..) {
+            if let Err(error) = connection.open_path(now, path) {
+                self.problem = Some(format!("a path could not be opened: {error}"));
+            }
+        }
     }
 
     fn read(&mut self, cx: &mut Context<'_>, stream: StreamId) {
@@ -160,7 +177,10 @@ impl App for RequestClient {
 
     fn on_event(&mut self, cx: &mut Context<'_>, _handle: ConnectionHandle, event: Event) {
         match event {
-            Event::Connected => self.ask(cx),
+            Event::Connected => {
+                self.open_paths(cx);
+                self.ask(cx);
+            }
             // While the next one waits for its time, it is not asked earlier.
             Event::Stream(StreamEvent::Available(Dir::Bi)) if self.ask_at.is_none() => {
                 self.ask(cx);

@@ -17,7 +17,7 @@ use std::{
 
 use tautline_lab::stats;
 use tautline_sim::{Direction, LinkConfig, RunEnd, links, quic::QuicHost};
-use tautline_transport::{connection::Connection, time::Instant};
+use tautline_transport::{connection::Connection, multipath::MultipathConfig, time::Instant};
 
 pub(super) use self::tell::{Answers, answers, definitions, section, text};
 use super::{
@@ -31,17 +31,16 @@ use client::RequestClient;
 /// Bytes of an answer, if the file has as many.
 pub(super) const ANSWER_BYTES: u64 = 50_000;
 /// Requests on one connection; the next ones go on a new one, with a seed of its own.
-const PER_CONNECTION: usize = 10;
+pub(super) const PER_CONNECTION: usize = 10;
 /// A server looks at itself for pictures; here nobody draws it.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
-/// Requests on one connection over one link.
+/// Requests on one connection over one link, or several at once.
 pub(super) struct Job {
-    link: usize,
     fec: Option<String>,
     controller: String,
     seed: u64,
-    config: LinkConfig,
+    links: Vec<LinkConfig>,
     payload: Payload,
     count: usize,
     everything: Arc<AtomicU64>,
@@ -71,7 +70,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.wanted += other.wanted;
         self.millis.extend(other.millis);
         for problem in other.problems {
@@ -151,22 +150,26 @@ impl Requests {
     }
 
     /// Everything still to be done, each to be run on its own.
-    pub(super) fn jobs(&self, seed: u64, count: usize, everything: &Arc<AtomicU64>) -> Vec<Job> {
+    pub(super) fn jobs(
+        &self,
+        seed: u64,
+        count: usize,
+        everything: &Arc<AtomicU64>,
+    ) -> Vec<(usize, Job)> {
         let mut jobs = Vec::new();
         for (link, compared) in self.links.iter().enumerate() {
             let arms = [Some(None), self.fec.clone().map(Some)];
             for fec in arms.into_iter().flatten() {
                 for first in (0..count).step_by(PER_CONNECTION) {
-                    jobs.push(Job {
-                        link,
-                        fec: fec.clone(),
-                        controller: self.controller.clone(),
-                        seed: seed.wrapping_add((first / PER_CONNECTION) as u64),
-                        config: compared.config.clone(),
-                        payload: self.payload.clone(),
-                        count: PER_CONNECTION.min(count - first),
-                        everything: Arc::clone(everything),
-                    });
+                    let job = Job::new(
+                        std::slice::from_ref(&compared.config),
+                        (self.controller.clone(), fec.clone()),
+                        seed.wrapping_add((first / PER_CONNECTION) as u64),
+                        &self.payload,
+                        PER_CONNECTION.min(count - first),
+                        everything,
+                    );
+                    jobs.push((link, job));
                 }
             }
         }
@@ -174,9 +177,9 @@ impl Requests {
     }
 
     /// Takes in what the jobs of [`Self::jobs`] gave, in their order.
-    pub(super) fn take(&mut self, jobs: &[Job], tallies: Vec<Tally>) {
-        for (job, tally) in jobs.iter().zip(tallies) {
-            if let Some(link) = self.links.get_mut(job.link) {
+    pub(super) fn take(&mut self, jobs: &[(usize, Job)], tallies: Vec<Tally>) {
+        for ((link, job), tally) in jobs.iter().zip(tallies) {
+            if let Some(link) = self.links.get_mut(*link) {
                 match job.fec {
                     None => link.plain.add(tally),
                     Some(_) => link.coded.get_or_insert_default().add(tally),
@@ -212,6 +215,27 @@ impl Requests {
 }
 
 impl Job {
+    /// `count` requests for `payload` over all `links`, with a controller and maybe a redundancy
+    /// scheduler.
+    pub(super) fn new(
+        links: &[LinkConfig],
+        (controller, fec): (String, Option<String>),
+        seed: u64,
+        payload: &Payload,
+        count: usize,
+        everything: &Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            fec,
+            controller,
+            seed,
+            links: links.to_vec(),
+            payload: payload.clone(),
+            count,
+            everything: Arc::clone(everything),
+        }
+    }
+
     /// Bytes that it moves.
     pub(super) fn bytes(&self) -> u64 {
         self.payload.len() * self.count as u64
@@ -231,12 +255,17 @@ impl Job {
     }
 
     fn build(&self) -> Outcome<Network> {
-        let transport = network::transport_with(&self.controller, self.fec.as_deref())?;
+        let mut transport = network::transport_with(&self.controller, self.fec.as_deref())?;
+        if self.links.len() > 1 {
+            transport.multipath = Some(MultipathConfig::default());
+        }
+        let paths = network::further_paths(self.links.len());
         let everything = Arc::clone(&self.everything);
         let (digest, count) = (self.payload.digest, self.count);
-        let client = |config, server| RequestClient::new(config, server, digest, count, everything);
+        let client =
+            |config, server| RequestClient::new(config, server, digest, count, paths, everything);
         let server = FileServer::new(self.payload.data.clone(), NEVER);
-        network::build(self.seed, &self.config, transport, client, server)
+        network::build(self.seed, &self.links, transport, client, server)
     }
 
     fn drive(&self, network: Network, tally: &mut Tally) {
@@ -244,7 +273,7 @@ impl Job {
             mut world,
             client,
             server,
-            link,
+            links,
         } = network;
         // Generous: who needs longer hangs.
         let limit = Duration::from_secs(60 + 120 * self.count as u64);
@@ -286,7 +315,10 @@ impl Job {
             tally.retransmitted = sender.streams.retransmitted_bytes;
             tally.repairs = sender.fec.repairs_sent;
         }
-        tally.dropped = world.link_stats(link, Direction::Backward).dropped.total();
+        let dropped = links
+            .iter()
+            .map(|link| world.link_stats(*link, Direction::Backward).dropped.total());
+        tally.dropped = dropped.sum();
     }
 }
 

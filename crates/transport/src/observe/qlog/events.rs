@@ -612,6 +612,37 @@ fn own_events(w: &mut RecordWriter<'_>, event: &Event<'_>) {
                 });
             });
         }
+        Event::PathChosen {
+            path,
+            scheduler,
+            reason,
+            waiting,
+            changes,
+            candidates,
+        } => w.own(path.unwrap_or(PathId::ZERO), |d| {
+            if let Some(path) = path {
+                d.key("path_id").u64(path.0.into());
+            }
+            d.key("scheduler").str(scheduler);
+            d.key("reason").str(reason);
+            d.key("waiting").u64(waiting);
+            d.key("changes").u64(changes.into());
+            d.key("candidates").array(|list| {
+                for it in candidates {
+                    list.object(|d| {
+                        d.key("path_id").u64(it.path.0.into());
+                        d.key("verdict").str(it.verdict.name());
+                        if let Some(rtt) = it.smoothed_rtt {
+                            d.key("smoothed_rtt").millis(nanos(rtt));
+                        }
+                        d.key("arrival").millis(nanos(it.arrival));
+                        d.key("room").u64(it.room);
+                        d.key("rate").u64(it.rate.bits_per_second());
+                        d.key("loss").f64(it.loss);
+                    });
+                }
+            });
+        }),
         Event::Abuse { kind } => w.own(PathId::ZERO, |d| d.key("kind").str(kind.name())),
         // Nothing but their name.
         _ => w.own(PathId::ZERO, |_| {}),

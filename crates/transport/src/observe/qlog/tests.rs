@@ -12,13 +12,13 @@ use super::*;
 use crate::{
     error::{ConnectionError, TransportError},
     observe::{
-        Abuse, ConnectionState, DropReason, FlowScope, HalfStream, PacketKind, RecoveryMetrics,
-        TimerKind,
+        Abuse, ConnectionState, DropReason, FlowScope, HalfStream, PacketKind, PathCandidate,
+        PathVerdict, RecoveryMetrics, TimerKind,
     },
     recovery::LossTrigger,
     space::SpaceKind,
     tls::Level,
-    units::{Dir, Ecn, FourTuple, PathId, StreamId},
+    units::{Dir, Ecn, FourTuple, PathId, Rate, StreamId},
     wire::{
         Close, ConnectionId, Frame, NewConnectionId, Repair, ResetStream, ResetToken, SourceSymbol,
         Stream, TransportParameters, Version,
@@ -404,6 +404,19 @@ fn every_event_makes_a_record_of_its_name() {
     let kind = SpaceKind::Data;
     let closed = ConnectionError::Transport(error.clone());
     let (trigger, timer) = (LossTrigger::TimeThreshold, TimerKind::Pto);
+    let candidate = |path, smoothed_rtt, verdict| PathCandidate {
+        path,
+        verdict,
+        smoothed_rtt,
+        arrival: Duration::from_millis(7),
+        room: 12_000,
+        rate: Rate::from_bits_per_second(8_000_000),
+        loss: 0.01,
+    };
+    let candidates = [
+        candidate(path, Some(Duration::from_millis(12)), PathVerdict::Full),
+        candidate(PathId(1), None, PathVerdict::LeftAlone),
+    ];
     let events = [
         Event::ServerListening {
             local: four_tuple.local,
@@ -528,6 +541,14 @@ fn every_event_makes_a_record_of_its_name() {
             decision: "request",
             values: [Some(10.0), Some(f64::INFINITY)],
         },
+        Event::PathChosen {
+            path: None,
+            scheduler: "auto",
+            reason: "waits",
+            waiting: 1000,
+            changes: 3,
+            candidates: &candidates,
+        },
         Event::Abuse {
             kind: Abuse::OptimisticAck,
         },
@@ -556,6 +577,28 @@ fn every_event_makes_a_record_of_its_name() {
         "00000001"
     );
     assert_eq!(of("quic:packet_lost")["trigger"], "time_threshold");
+    let choice = of("tautline:path_chosen");
+    assert!(choice["path_id"].is_null() && choice["reason"] == "waits");
+    assert_eq!(
+        (&choice["waiting"], &choice["changes"]),
+        (&1000.into(), &3.into())
+    );
+    let [full, alone] = choice["candidates"].as_array().unwrap().as_slice() else {
+        panic!("{choice}");
+    };
+    assert_eq!(
+        (&full["verdict"], &full["smoothed_rtt"]),
+        (&"full".into(), &12.0.into())
+    );
+    assert_eq!(
+        (&full["arrival"], &full["room"]),
+        (&7.0.into(), &12_000.into())
+    );
+    assert_eq!(
+        (&alone["path_id"], &alone["rate"]),
+        (&1.into(), &8_000_000.into())
+    );
+    assert!(alone["smoothed_rtt"].is_null() && alone["verdict"] == "left_alone");
     assert_eq!(
         of("tautline:policy_decision")["values"],
         serde_json::json!([10, null])

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use crate::{
     config::{TransportConfig, WindowConfig},
     error::TransportError,
+    multipath::Takes,
     observe::Observer,
     packet::{FrameStats, PacketWriter, Token},
     stream::{PeerLimits, ReadOutcome, StreamEvent, StreamSet},
     time::Instant,
-    units::{Dir, Side, StreamId},
+    units::{Dir, PathId, Side, StreamId},
     wire::{Frame, PacketTypes, Reader},
 };
 use std::time::Duration;
@@ -86,7 +87,11 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
         Instant::ZERO,
     );
     set.write_control(&mut writer);
-    set.write_data(&mut writer);
+    let takes = Takes {
+        pinned_to: PathId::ZERO,
+        free: true,
+    };
+    set.write_data(takes, &mut writer);
     let len = writer.len();
     payload.truncate(len);
     (len > 0).then(|| Packet {

@@ -27,7 +27,7 @@ pub use connection_id::NewConnectionId;
 pub use control::Close;
 pub use fec::{Repair, SourceSymbol, SymbolAck, write_symbol_ack};
 pub use stream::{MAX_STREAM_COUNT, ResetStream, Stream, encode_stream_header, stream_header_len};
-pub use table::{FrameClass, FrameRow, PacketTypes, all_rows, row_of};
+pub use table::{FrameCarrier, FrameClass, FrameRow, PacketTypes, all_rows, row_of};
 pub use timestamps::{Timestamps, TimestampsToWrite};
 pub use write_ack::{AckToWrite, write_ack};
 

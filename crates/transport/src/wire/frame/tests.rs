@@ -671,3 +671,36 @@ proptest! {
         }
     }
 }
+
+/// `docs/multipath.md` tells of every frame which path carries it.
+#[test]
+fn the_page_has_every_frame_where_the_table_has_it() {
+    let page = include_str!("../../../../../docs/multipath.md");
+    let lines: Vec<&str> = page.lines().collect();
+    for row in all_rows() {
+        let class = match row.class {
+            FrameClass::PathSpecific => "path-specific",
+            FrameClass::DataRelated => "data-related",
+        };
+        let carrier = match row.carrier {
+            FrameCarrier::Scheduled => "the scheduler's",
+            FrameCarrier::Own => "its own",
+            FrameCarrier::OwnOrOther => "its own or another",
+            FrameCarrier::Any => "any that works",
+        };
+        let end = format!("| {class} | {carrier} |");
+        let line = lines.iter().find(|line| line.ends_with(&end));
+        let line = line.unwrap_or_else(|| panic!("no line of {class} frames for {carrier}"));
+        let mut names = line
+            .trim_matches('|')
+            .split('|')
+            .next()
+            .unwrap_or_default()
+            .split(',');
+        assert!(
+            names.any(|name| name.trim() == row.name),
+            "{} is not in: {line}",
+            row.name
+        );
+    }
+}
