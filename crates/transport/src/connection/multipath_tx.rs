@@ -4,7 +4,9 @@
 //! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
-use super::{Connection, fates::frame_fates, permit::Permit};
+use smallvec::SmallVec;
+
+use super::{Connection, fates::frame_fates, fec_paths::Covered, permit::Permit};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
@@ -107,8 +109,12 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        let waits = self.has_data() || self.fec.has_repairs();
-        if waits {
+        if self.fec.has_repairs()
+            && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
+        {
+            return Some(transmit);
+        }
+        if self.has_data() {
             // A choice that leads to nothing (a frame that does not fit) is not asked for again.
             for _ in 0..self.paths.len() {
                 let Some(choice) = self.choose_path(now) else {
@@ -117,7 +123,7 @@ impl Connection {
                 if let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments) {
                     return Some(transmit);
                 }
-                if !self.has_data() && !self.fec.has_repairs() {
+                if !self.has_data() {
                     break;
                 }
             }
@@ -127,23 +133,46 @@ impl Connection {
             return None;
         }
         // The pump runs dry.
-        if self.fec.sender.is_some()
-            && let Some(choice) = self.choose_path(now)
-        {
+        if self.fec.sender.is_some() && self.choose_path(now).is_some() {
             self.ask_for_redundancy(now, Occasion::BurstEnd);
             if self.fec.has_repairs()
-                && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
+                && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
             {
                 return Some(transmit);
             }
         }
         if let Some(choice) = self.repeat(now)
-            && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
+            && let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments)
         {
             return Some(transmit);
         }
         self.note_unused_paths(now);
         None
+    }
+
+    /// What [`Self::repeat`] has handed over.
+    fn transmit_copies(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let end = |connection: &Self| {
+            let path = connection.paths.get(choice.path);
+            path.map(|path| path.space.sent.end())
+        };
+        let first = end(self);
+        self.fec.copying = true;
+        let transmit = self.transmit_choice(now, choice, buf, max_segments);
+        self.fec.copying = false;
+        if let Some(path) = self.paths.get_mut(choice.path)
+            && let Some(first) = first
+            && path.space.sent.end() > first
+        {
+            path.space.sent.mark_copies(first);
+        }
+        transmit
     }
 
     fn transmit_choice(
@@ -215,11 +244,21 @@ impl Connection {
             chosen.is_some_and(|path| path.may_send)
         });
         multipath.views = views;
+        if known.is_some() && self.fec.sender.is_some() {
+            self.show_paths_to_fec();
+        }
         known
     }
 
+    /// Keeps the room that views took.
+    pub(super) fn keep_views(&mut self, views: Vec<PathView>) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.views = views;
+        }
+    }
+
     /// The paths that data may use: those that answer, else those that are open, else all.
-    fn path_views(&mut self, now: Instant) -> Vec<PathView> {
+    pub(super) fn path_views(&mut self, now: Instant) -> Vec<PathView> {
         let mut views = match &mut self.multipath {
             Some(multipath) => std::mem::take(&mut multipath.views),
             None => Vec::new(),
@@ -267,6 +306,7 @@ impl Connection {
         let ready = views.iter().filter(|path| path.may_send);
         let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
         let mut found = None;
+        let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
         if let Some(by) = by {
             let arrives = now + by.one_way_delay();
             for from in views.iter().filter(|from| from.id != by.id) {
@@ -278,12 +318,20 @@ impl Connection {
                 // longer than finding that out would.
                 let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
                 let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
+                let covered = Covered::by(self.fec.sender.as_deref());
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
                     &mut path.space,
                     by.datagram,
-                    |packet| any || packet.sent() + usual > arrives + from.recent_rtt / GAIN,
+                    |packet, symbol| {
+                        let late = packet.sent() + usual > arrives + from.recent_rtt / GAIN;
+                        let all = repeats == Repeats::All;
+                        let wanted = all || late || any && !covered.contains(symbol);
+                        let picked = wanted && !packet.is_copy();
+                        copied.extend(symbol.filter(|_| picked));
+                        picked
+                    },
                     &mut fates,
                 );
                 fates.streams.forget_losses(notices);
@@ -301,11 +349,14 @@ impl Connection {
         if let Some(multipath) = &mut self.multipath {
             multipath.views = views;
         }
+        if let Some(sender) = self.fec.sender.as_deref_mut() {
+            copied.into_iter().for_each(|id| sender.on_copied(id));
+        }
         found
     }
 }
 
-fn view_of(path: &Path, may_send: bool) -> PathView {
+pub(super) fn view_of(path: &Path, may_send: bool) -> PathView {
     let rtt = path.recovery.rtt();
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();

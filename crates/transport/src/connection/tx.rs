@@ -216,6 +216,7 @@ impl Connection {
         }
         if load.takes_data()
             && self.fec.has_repairs()
+            && !self.has_choice_of_paths()
             && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
             return Some(repair);
@@ -517,6 +518,7 @@ impl Connection {
             && load.takes_data()
             && level == Level::OneRtt
             && builder_is_empty
+            && !self.fec.copying
             && !(padding && beyond > 0);
         let choices =
             may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();

@@ -186,6 +186,15 @@ impl RepairLog {
         }
     }
 
+    /// A run of which all belong together.
+    pub(super) fn whole(&self, run: CodingWindow) -> Group {
+        Group {
+            run,
+            step: 1,
+            at: 0,
+        }
+    }
+
     /// What could rebuild symbol `id`. Of codes that sum groups, the latest repair symbol over it that is
     /// in flight, else the latest: repair symbols of other windows have other groups.
     pub(super) fn cover(&self, id: u64) -> Option<Cover> {

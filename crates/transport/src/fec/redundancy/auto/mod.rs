@@ -11,7 +11,7 @@ mod model;
 use std::time::Duration;
 
 use deadlines::Deadlines;
-use model::Chain;
+use model::{Chain, Odds};
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -122,6 +122,15 @@ impl Auto {
         Chain::of(&view.loss, self.terms.forecast, self.terms.bursts)
     }
 
+    fn odds(&self, view: &RedundancyView) -> Odds {
+        let repair = view.repair_loss.as_ref();
+        Odds {
+            chain: self.chain(view),
+            elsewhere: repair.map(|loss| Chain::of(loss, self.terms.forecast, self.terms.bursts)),
+            strength: view.strength,
+        }
+    }
+
     /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
     /// a link that is idle.
     fn cost(&self, view: &RedundancyView) -> f64 {
@@ -154,7 +163,7 @@ impl Auto {
     /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
     /// and what those beyond may save.
     fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        let rescued = self.chain(view).rescued(packets, missing, view.strength);
+        let rescued = self.odds(view).rescued(packets, missing);
         let (delay, cost) = (self.delay(view, packets), self.cost(view));
         // One at least: a single packet is all there is of many answers.
         let most = ((SHARE * packets as f64).floor() as u64).max(1);
@@ -265,7 +274,7 @@ impl RedundancyScheduler for Auto {
             self.deadlines.on_symbol(view, self.terms.retry);
         }
         if !self.deadlines.is_empty() {
-            let due = self.deadlines.ask(view, self.chain(view));
+            let due = self.deadlines.ask(view, self.odds(view));
             if due != Repairs::NONE {
                 return due;
             }
@@ -275,6 +284,12 @@ impl RedundancyScheduler for Auto {
         }
         match occasion {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
+            // What is due at the last moment may as well leave at once, on a path that has room.
+            Occasion::BurstEnd if view.paths > 1 => {
+                let early = self.at_the_end(view);
+                self.deadlines.on_early(view, early.count);
+                return early;
+            }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
                 return self.on_the_way(view);
             }
@@ -287,6 +302,10 @@ impl RedundancyScheduler for Auto {
             _ => {}
         }
         Repairs::NONE
+    }
+
+    fn plans(&self, id: u64) -> bool {
+        self.deadlines.plans(id)
     }
 
     fn saving(&self) -> Duration {
