@@ -303,47 +303,49 @@ impl Connection {
             return None;
         }
         let views = self.path_views(now);
-        let ready = views.iter().filter(|path| path.may_send);
-        let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
+        let mut ready: SmallVec<[PathView; 4]> =
+            views.iter().filter(|path| path.may_send).copied().collect();
+        ready.sort_by_key(|path| path.smoothed_rtt);
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
-        if let Some(by) = by {
+        let pairs = ready
+            .iter()
+            .flat_map(|by| views.iter().map(move |from| (by, from)));
+        for (by, from) in pairs.filter(|(by, from)| by.id != from.id) {
+            let Some(path) = self.paths.get_mut(from.id) else {
+                continue;
+            };
             let arrives = now + by.one_way_delay();
-            for from in views.iter().filter(|from| from.id != by.id) {
-                let Some(path) = self.paths.get_mut(from.id) else {
-                    continue;
-                };
-                let usual = from.one_way_delay();
-                // A copy stands for the original, whose own loss then calls for nothing: it must not take
-                // longer than finding that out would.
-                let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-                let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
-                let covered = Covered::by(self.fec.sender.as_deref());
-                let mut fates = frame_fates!(self, path, Instant::ZERO);
-                let notices = fates.streams.notices_len();
-                let handed = path.recovery.hand_over(
-                    &mut path.space,
-                    by.datagram,
-                    |packet, symbol| {
-                        let late = packet.sent() + usual > arrives + from.recent_rtt / GAIN;
-                        let all = repeats == Repeats::All;
-                        let wanted = all || late || any && !covered.contains(symbol);
-                        let picked = wanted && !packet.is_copy();
-                        copied.extend(symbol.filter(|_| picked));
-                        picked
-                    },
-                    &mut fates,
-                );
-                fates.streams.forget_losses(notices);
-                self.apply_deferred(SpaceKind::Data, None);
-                if handed > 0 {
-                    self.stats.bytes_repeated += handed;
-                    found = Some(Choice {
-                        path: by.id,
-                        bytes: by.datagram,
-                    });
-                    break;
-                }
+            let usual = from.one_way_delay();
+            // A copy stands for the original, whose own loss then calls for nothing: it must not take
+            // longer than finding that out would.
+            let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
+            let all = repeats == Repeats::All;
+            let lossy = soon && from.loss >= WORTH_A_COPY;
+            let covered = Covered::by(self.fec.sender.as_deref());
+            let mut fates = frame_fates!(self, path, Instant::ZERO);
+            let notices = fates.streams.notices_len();
+            let handed = path.recovery.hand_over(
+                &mut path.space,
+                by.datagram,
+                |packet, symbol| {
+                    let late = packet.sent() + usual > arrives + from.recent_rtt / GAIN;
+                    let wanted = all || late || lossy && !covered.contains(symbol);
+                    let picked = wanted && !packet.is_copy();
+                    copied.extend(symbol.filter(|_| picked));
+                    picked
+                },
+                &mut fates,
+            );
+            fates.streams.forget_losses(notices);
+            self.apply_deferred(SpaceKind::Data, None);
+            if handed > 0 {
+                self.stats.bytes_repeated += handed;
+                found = Some(Choice {
+                    path: by.id,
+                    bytes: by.datagram,
+                });
+                break;
             }
         }
         if let Some(multipath) = &mut self.multipath {

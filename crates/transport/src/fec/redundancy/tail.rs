@@ -1,7 +1,7 @@
 //! Redundancy for the end of what is sent, over all paths.
 
 use super::{
-    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, quirl::Quirl,
+    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, flec, quirl::Quirl,
 };
 use crate::time::Instant;
 
@@ -48,7 +48,7 @@ impl RedundancyScheduler for Tail {
         let under_way = view.repairs_in_flight.saturating_add(view.queued.into());
         let count = Self::redundancy(view).saturating_sub(under_way);
         Repairs {
-            count: u16::try_from(count).unwrap_or(u16::MAX).min(view.span),
+            count: u16::try_from(count).unwrap_or(u16::MAX).min(flec::MOST),
             window: view.span,
             behind: 0,
         }

@@ -103,23 +103,16 @@ impl FecSender {
         self.paths.for_repair(&on, &self.monitors, may)
     }
 
-    /// Source symbols that repair symbols decided on or under way are likely to rebuild, whichever of them
-    /// is lost next.
+    /// Source symbols that repair symbols under way are likely to rebuild, whichever of them is lost next.
     pub(crate) fn covered(&self) -> Range<u64> {
-        let newest = self.source.next_id().checked_sub(1);
-        newest.and_then(|id| self.covered_with(id)).unwrap_or(0..0)
-    }
-
-    fn covered_with(&self, id: u64) -> Option<Range<u64>> {
-        let (cover, waits) = (self.repairs.cover(id), self.queue.over(id));
-        let run = match cover {
-            Some(cover) => cover.group.run(),
-            None => self.queue.front()?,
+        let Some((group, repairs)) = self.repairs.under_way() else {
+            return 0..0;
         };
-        let group = self.repairs.whole(run);
-        let repairs = cover.map_or(0, |cover| cover.repairs) + waits;
-        let likely = self.are_likely(self.losses(group) + 1, repairs);
-        likely.then(|| run.ids())
+        if self.are_likely(self.losses(group) + 1, repairs) {
+            group.run().ids()
+        } else {
+            0..0
+        }
     }
 
     /// Whether the scheduler means to send repair symbols for a source symbol in time.

@@ -286,7 +286,11 @@ impl RedundancyScheduler for Auto {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
             // What is due at the last moment may as well leave at once, on a path that has room.
             Occasion::BurstEnd if view.paths > 1 => {
-                let early = self.at_the_end(view);
+                if self.overshoots(view) {
+                    return Repairs::NONE;
+                }
+                let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
+                let early = self.over_all(view, repairs, saving);
                 self.deadlines.on_early(view, early.count);
                 return early;
             }
