@@ -531,6 +531,7 @@ impl Connection {
             }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
+                several: self.multipath.is_some(),
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path)

@@ -229,7 +229,15 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
             without
         }
     };
-    let now_packets = sum(&|part| part.loss.now.1);
+    // As many as a share among all of them would be known by as well.
+    let known = |packets: &dyn Fn(&LossEstimate) -> f64| {
+        let spread: f64 = parts
+            .iter()
+            .map(|part| weight(part).powi(2) / (packets(&part.loss).max(0.0) + 1.0))
+            .sum();
+        (1.0 / spread.max(1e-12) - 1.0).max(0.0)
+    };
+    let now_packets = known(&|loss| loss.now.1);
     let now_rate = sum(&|part| {
         if part.loss.now.1 > 0.0 {
             part.loss.now.0 / part.loss.now.1
@@ -238,7 +246,7 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
         }
     });
     LossEstimate {
-        packets: sum(&|part| part.loss.packets),
+        packets: known(&|loss| loss.packets),
         rate: sum(&|part| part.loss.rate),
         rate_low: sum(&|part| part.loss.rate_low),
         rate_high: sum(&|part| part.loss.rate_high),

@@ -78,6 +78,7 @@ prop_compose! {
             loss,
             repair_loss: slow_start.then_some(elsewhere),
             expected_losses: expected_losses * 300.0,
+            several: held_back,
             paths: queued % 4,
             strength: match sources % 3 {
                 0 => Strength::Any,

@@ -125,6 +125,8 @@ pub struct RedundancyView {
     /// Losses to be expected among the source symbols whose fate is open, each on its path. Zverev (2023),
     /// eq. 4.11.
     pub expected_losses: f64,
+    /// Whether the connection may have several paths.
+    pub several: bool,
     /// Paths that carry the coding window together: those that come too late have left it. Where these are
     /// more than one, windows and bytes in flight are of all of them, `one_way_delay` is that of the path
     /// that repair symbols take, and other times are of the path of the latest source symbol, or at the
@@ -152,6 +154,8 @@ pub struct RedundancyView {
 pub struct Outlook {
     /// The path.
     pub path: PathId,
+    /// As [`RedundancyView::several`].
+    pub several: bool,
     /// As [`RedundancyView::waiting_bytes`].
     pub waiting_bytes: u64,
     /// As [`RedundancyView::congestion_window`].

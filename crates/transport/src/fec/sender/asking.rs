@@ -80,6 +80,7 @@ impl FecSender {
             expected_losses: self.source.in_flight() as f64 * loss.rate,
             loss,
             repair_loss: None,
+            several: outlook.several,
             paths: 1,
             strength: self.repairs.strength(),
             deadline: self.outlook.messages.deadline,

@@ -92,6 +92,12 @@ fn slot(view: &RedundancyView) -> f64 {
     view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
 }
 
+/// Whether losses are known that congestion does not account for. Over one path what is assumed of a new
+/// one does; several paths must not be slower with codes than without where nothing is lost.
+fn is_lossy(view: &RedundancyView) -> bool {
+    !view.several || view.loss.now.0 >= KNOWN_LOSSES
+}
+
 impl Auto {
     pub(super) const NAME: &'static str = "auto";
     pub(super) const USAGE: &'static str =
@@ -251,15 +257,15 @@ impl RedundancyScheduler for Auto {
         match view.deadline {
             // None of the messages whose fate is open has less time than the nearest.
             Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry),
-            None => self.worth && Quirl::is_of_last_flight(view),
+            None => self.worth && is_lossy(view) && Quirl::is_of_last_flight(view),
         }
     }
 
     fn plain_for(&self, view: &RedundancyView) -> u64 {
         match (view.deadline, self.worth) {
             (Some(_), _) => 0,
-            (None, true) => Quirl::before_last_flight(view),
-            (None, false) => u64::MAX,
+            (None, true) if is_lossy(view) => Quirl::before_last_flight(view),
+            (None, _) => u64::MAX,
         }
     }
 
