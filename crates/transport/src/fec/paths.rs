@@ -262,3 +262,146 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
         now: (now_rate * now_packets, now_packets),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn path(id: u32, way: u32) -> PathOutlook {
+        PathOutlook {
+            id: PathId(id),
+            smoothed_rtt: 2 * way * MS,
+            min_rtt: 2 * way * MS,
+            latest_rtt: 2 * way * MS,
+            probe_timeout: 3 * way * MS,
+            one_way_delay: way * MS,
+            congestion_window: 50_000,
+            bytes_in_flight: 10_000,
+            datagram_bytes: 1_250,
+            slow_start: false,
+        }
+    }
+
+    fn paths(all: &[PathOutlook]) -> Paths {
+        let mut paths = Paths::default();
+        paths.set(all.iter().copied());
+        paths
+    }
+
+    /// A path that lost every `nth` of its packets so far; none with 0.
+    fn lossy(monitors: &mut Monitors, id: u32, nth: u64) {
+        let monitor = monitors.of(PathId(id));
+        for number in 0..2_000 {
+            monitor.on_sent(number);
+            if nth > 0 && number % nth == 0 {
+                monitor.on_lost(number);
+            } else {
+                monitor.on_acked(number);
+            }
+        }
+        monitor.review();
+    }
+
+    fn on(counts: &'static [u64]) -> impl Fn(PathId) -> u64 {
+        move |id| counts.get(id.0 as usize).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn repair_goes_where_the_sources_did_not() {
+        let monitors = Monitors::default();
+        let two = paths(&[path(0, 50), path(1, 50)]);
+        let chosen = |counts, may: fn(PathId) -> bool| two.for_repair(&on(counts), &monitors, may);
+        assert_eq!(chosen(&[10, 0], |_| true), Some(PathId(1)));
+        assert_eq!(chosen(&[0, 10], |_| true), Some(PathId(0)));
+        // The same, if it is the only one with room; none without.
+        assert_eq!(chosen(&[10, 0], |id| id == PathId(0)), Some(PathId(0)));
+        assert_eq!(chosen(&[10, 0], |_| false), None);
+    }
+
+    #[test]
+    fn a_longer_or_lossier_way_must_be_worth_it() {
+        let mut monitors = Monitors::default();
+        let chosen = |ways: [u32; 2], monitors: &Monitors| {
+            let two = paths(&[path(0, ways[0]), path(1, ways[1])]);
+            two.for_repair(&on(&[10, 0]), monitors, |_| true)
+        };
+        assert_eq!(chosen([50, 55], &monitors), Some(PathId(1)));
+        assert_eq!(chosen([50, 80], &monitors), Some(PathId(0)));
+        lossy(&mut monitors, 0, 50);
+        lossy(&mut monitors, 1, 2);
+        assert_eq!(chosen([50, 50], &monitors), Some(PathId(0)));
+    }
+
+    #[test]
+    fn a_path_that_comes_too_late_leaves_the_window() {
+        let monitors = Monitors::default();
+        let far = paths(&[path(0, 20), path(1, 200)]);
+        assert!(far.is_late(PathId(1)) && !far.is_late(PathId(0)));
+        assert_eq!(
+            far.for_repair(&on(&[10, 10]), &monitors, |_| true),
+            Some(PathId(0))
+        );
+        assert_eq!(
+            far.for_repair(&on(&[10, 10]), &monitors, |id| id == PathId(1)),
+            None
+        );
+        let near = paths(&[path(0, 20), path(1, 60)]);
+        assert!(!near.is_late(PathId(1)));
+        // Whoever is alone is never late, nor is a path that nobody told of.
+        let alone = paths(&[path(1, 200)]);
+        assert!(!alone.is_late(PathId(1)) && !alone.is_late(PathId(7)));
+    }
+
+    #[test]
+    fn each_path_is_expected_to_lose_its_share() {
+        let mut monitors = Monitors::default();
+        lossy(&mut monitors, 0, 0);
+        lossy(&mut monitors, 1, 20);
+        let mut view = RedundancyView::default();
+        let two = paths(&[path(0, 50), path(1, 60)]);
+        two.describe(None, &on(&[30, 10]), &monitors, &mut view);
+        assert!((view.expected_losses - 0.5).abs() < 0.01, "{view:?}");
+        assert!((view.loss.rate - 0.0125).abs() < 1e-3, "{:?}", view.loss);
+        assert_eq!((view.paths, view.congestion_window), (2, 100_000));
+        // Nearly all of what is lost is lost on the path of 120 ms.
+        assert!(view.smoothed_rtt > 110 * MS, "{:?}", view.smoothed_rtt);
+        // Repair symbols take the path that loses nothing, as most packets do.
+        assert!(view.repair_loss.is_none());
+        assert_eq!(view.one_way_delay, 50 * MS);
+        two.describe(Some(PathId(0)), &on(&[5, 30]), &monitors, &mut view);
+        assert!(view.repair_loss.is_some_and(|loss| loss.rate < 1e-3));
+        assert_eq!(view.smoothed_rtt, 100 * MS);
+    }
+
+    #[test]
+    fn without_several_paths_nothing_is_told() {
+        let mut view = RedundancyView::default();
+        let monitors = Monitors::default();
+        Paths::default().describe(None, &on(&[1]), &monitors, &mut view);
+        assert_eq!((view.paths, view.smoothed_rtt), (0, Duration::ZERO));
+        assert_eq!(
+            Paths::default().for_repair(&on(&[1]), &monitors, |_| true),
+            None
+        );
+    }
+
+    #[test]
+    fn odd_paths_are_harmless() {
+        let monitors = Monitors::default();
+        let mut endless = path(0, 1);
+        (endless.smoothed_rtt, endless.one_way_delay) = (Duration::MAX, Duration::MAX);
+        for all in [[endless, path(1, 0)], [endless, endless]] {
+            for counts in [&[0, 0], &[u64::MAX / 2, u64::MAX / 2]] {
+                let mut view = RedundancyView::default();
+                paths(&all).describe(None, &on(counts), &monitors, &mut view);
+                assert!(
+                    paths(&all)
+                        .for_repair(&on(counts), &monitors, |_| true)
+                        .is_some()
+                );
+            }
+        }
+    }
+}
