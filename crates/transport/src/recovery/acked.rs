@@ -333,6 +333,9 @@ impl Recovery {
     ) {
         let min_rtt = self.rtt.has_sample().then(|| self.rtt.min());
         let rate = self.rate.take_sample(min_rtt);
+        if let Some(sample) = &rate {
+            self.capacity.on_sample(sample, self.round_trips());
+        }
         let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
             return;
         };

@@ -86,6 +86,7 @@ impl Recovery {
         self.first_number = self.next_number;
         self.rtt = RttEstimator::new(self.rtt.initial());
         self.rate = DeliveryRate::new(now);
+        self.capacity.forget();
         self.owd = OneWayDelay::default();
         self.ecn.restart();
         self.tolerance.restart();
