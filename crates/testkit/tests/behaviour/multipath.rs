@@ -145,7 +145,9 @@ fn a_slow_path_does_no_harm() {
     // Slow start puts more into the thin path than it delivers in time.
     let thin = [wire(100, 20), wire(10, 20)];
     let cells = [10_000, 100_000, 1_000_000].map(|bytes| (bytes, &slow));
-    let cells = cells.into_iter().chain([(500_000, &thin), (1_000_000, &thin)]);
+    let cells = cells
+        .into_iter()
+        .chain([(500_000, &thin), (1_000_000, &thin)]);
     for (bytes, links) in cells {
         let time = |links: &[LinkConfig]| {
             let (mut net, _) = over(1, links, "auto", &[bytes], |setup| setup);

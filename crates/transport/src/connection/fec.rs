@@ -43,6 +43,8 @@ pub(crate) struct Fec {
     pub(super) hold: Option<Box<Hold<Held>>>,
     /// The source symbol of the packet under way, where packets are held.
     pub(super) source: Option<u64>,
+    /// What leaves is a copy of what is protected or repaired elsewhere.
+    pub(super) copying: bool,
 }
 
 /// A received packet that is held.
@@ -321,6 +323,9 @@ impl Connection {
             return;
         }
         let messages = self.message_outlook(now);
+        if matches!(occasion, Occasion::Feedback | Occasion::Timer) {
+            self.show_paths_to_fec();
+        }
         let Some(sender) = &mut self.fec.sender else {
             return;
         };
@@ -497,6 +502,7 @@ impl Connection {
 /// What a path can say of packets to come.
 pub(super) fn outlook(path: &Path) -> Outlook {
     Outlook {
+        path: path.id,
         congestion_window: path.recovery.window(),
         bytes_in_flight: path.recovery.bytes_in_flight(),
         datagram_bytes: path.mtu.datagram_size().into(),

@@ -28,6 +28,7 @@ mod fates;
 mod fec;
 mod fec_lab;
 mod fec_memory;
+mod fec_paths;
 mod handshake;
 mod lifecycle;
 mod messages;

@@ -406,11 +406,15 @@ impl Connection {
         let mut fates = frame_fates!(self, path, Instant::ZERO);
         let notices = fates.streams.notices_len();
         path.recovery
-            .hand_over(&mut path.space, u64::MAX, |_| true, &mut fates);
+            .hand_over(&mut path.space, u64::MAX, |_, _| true, &mut fates);
         if !gives_up {
             fates.streams.forget_losses(notices);
         }
         self.apply_deferred(SpaceKind::Data, None);
+        if let Some(sender) = self.fec.sender.as_deref_mut() {
+            // Nothing waits for what the silent path holds: the coding window goes on without it.
+            sender.on_path_copied(id);
+        }
     }
 
     /// Forgets an abandoned path whose time has come. True if it is gone.

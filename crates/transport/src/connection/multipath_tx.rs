@@ -4,7 +4,11 @@
 //! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
-use super::{Connection, fates::frame_fates, path_trace::reason, permit::Permit};
+use smallvec::SmallVec;
+
+use super::{
+    Connection, fates::frame_fates, fec_paths::Covered, path_trace::reason, permit::Permit,
+};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
@@ -128,6 +132,11 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
+        if self.fec.has_repairs()
+            && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
+        {
+            return Some(transmit);
+        }
         let pinned = self.has_pinned_data();
         if pinned && let Some(multipath) = &mut self.multipath {
             multipath.pinned_first ^= true;
@@ -137,8 +146,7 @@ impl Connection {
                 return Some(transmit);
             }
         }
-        let waits = self.has_free_data() || self.fec.has_repairs();
-        if waits {
+        if self.has_free_data() {
             // A choice that leads to nothing (a frame that does not fit) is not asked for again.
             for _ in 0..self.paths.len() {
                 let Some(choice) = self.choose_path(now) else {
@@ -147,7 +155,7 @@ impl Connection {
                 if let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments) {
                     return Some(transmit);
                 }
-                if !self.has_free_data() && !self.fec.has_repairs() {
+                if !self.has_free_data() {
                     break;
                 }
             }
@@ -160,23 +168,46 @@ impl Connection {
             return None;
         }
         // The pump runs dry.
-        if self.fec.sender.is_some()
-            && let Some(choice) = self.choose_path(now)
-        {
+        if self.fec.sender.is_some() && self.choose_path(now).is_some() {
             self.ask_for_redundancy(now, Occasion::BurstEnd);
             if self.fec.has_repairs()
-                && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
+                && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
             {
                 return Some(transmit);
             }
         }
         if let Some(choice) = self.repeat(now)
-            && let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments)
+            && let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments)
         {
             return Some(transmit);
         }
         self.note_unused_paths(now);
         None
+    }
+
+    /// What [`Self::repeat`] has handed over.
+    fn transmit_copies(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let end = |connection: &Self| {
+            let path = connection.paths.get(choice.path);
+            path.map(|path| path.space.sent.end())
+        };
+        let first = end(self);
+        self.fec.copying = true;
+        let transmit = self.transmit_choice(now, choice, buf, max_segments);
+        self.fec.copying = false;
+        if let Some(path) = self.paths.get_mut(choice.path)
+            && let Some(first) = first
+            && path.space.sent.end() > first
+        {
+            path.space.sent.mark_copies(first);
+        }
+        transmit
     }
 
     fn transmit_choice(
@@ -254,15 +285,23 @@ impl Connection {
             let chosen = known.map(|choice| choice.path);
             self.trace_choice(now, chosen, why, &views, waiting);
         }
-        if let Some(multipath) = &mut self.multipath {
-            multipath.views = views;
+        self.keep_views(views);
+        if known.is_some() && self.fec.sender.is_some() {
+            self.show_paths_to_fec();
         }
         known
     }
 
+    /// Keeps the room that views took.
+    pub(super) fn keep_views(&mut self, views: Vec<PathView>) {
+        if let Some(multipath) = &mut self.multipath {
+            multipath.views = views;
+        }
+    }
+
     /// The paths that data may use: those that answer, else those that are open, else all; and of these the
     /// cheapest.
-    fn path_views(&mut self, now: Instant) -> Vec<PathView> {
+    pub(super) fn path_views(&mut self, now: Instant) -> Vec<PathView> {
         let mut views = match &mut self.multipath {
             Some(multipath) => std::mem::take(&mut multipath.views),
             None => Vec::new(),
@@ -311,46 +350,61 @@ impl Connection {
         let any = views
             .iter()
             .any(|path| path.status == PathStatus::Available);
-        let ready = views
+        let mut ready: SmallVec<[PathView; 4]> = views
             .iter()
-            .filter(|path| path.may_send && (!any || path.status == PathStatus::Available));
-        let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
+            .filter(|path| path.may_send && (!any || path.status == PathStatus::Available))
+            .copied()
+            .collect();
+        ready.sort_by_key(|path| path.smoothed_rtt);
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
         let mut found = None;
-        if let Some(by) = by {
+        let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
+        let pairs = ready
+            .iter()
+            .flat_map(|by| views.iter().map(move |from| (by, from)));
+        for (by, from) in pairs.filter(|(by, from)| by.id != from.id) {
+            let Some(path) = self.paths.get_mut(from.id) else {
+                continue;
+            };
             let arrives = now + by.one_way_delay();
-            for from in views.iter().filter(|from| from.id != by.id) {
-                let Some(path) = self.paths.get_mut(from.id) else {
-                    continue;
-                };
-                let usual = from.one_way_delay();
-                // A copy stands for the original, whose own loss then calls for nothing: it must not take
-                // longer than finding that out would.
-                let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-                let any = repeats == Repeats::All || soon && at_end && from.loss >= WORTH_A_COPY;
-                let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
-                let notices = fates.streams.notices_len();
-                let handed = path.recovery.hand_over(
-                    &mut path.space,
-                    by.datagram,
-                    |packet| any || packet.sent() + usual > arrives + from.recent_rtt / GAIN,
-                    &mut fates,
-                );
-                fates.streams.forget_losses(notices);
-                self.apply_deferred(SpaceKind::Data, None);
-                if handed > 0 {
-                    self.stats.bytes_repeated += handed;
-                    found = Some(Choice {
-                        path: by.id,
-                        bytes: by.datagram,
-                    });
-                    break;
-                }
+            let usual = from.one_way_delay();
+            // A copy stands for the original, whose own loss then calls for nothing: it must not take
+            // longer than finding that out would.
+            let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
+            let all = repeats == Repeats::All;
+            let lossy = soon && at_end && from.loss >= WORTH_A_COPY;
+            let covered = Covered::by(self.fec.sender.as_deref());
+            let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
+            let notices = fates.streams.notices_len();
+            let handed = path.recovery.hand_over(
+                &mut path.space,
+                by.datagram,
+                |packet, symbol| {
+                    let late = packet.sent() + usual > arrives + from.recent_rtt / GAIN;
+                    let wanted = all || late || lossy && !covered.contains(symbol);
+                    let picked = wanted && !packet.is_copy();
+                    copied.extend(symbol.filter(|_| picked));
+                    picked
+                },
+                &mut fates,
+            );
+            fates.streams.forget_losses(notices);
+            self.apply_deferred(SpaceKind::Data, None);
+            if handed > 0 {
+                self.stats.bytes_repeated += handed;
+                found = Some(Choice {
+                    path: by.id,
+                    bytes: by.datagram,
+                });
+                break;
             }
         }
         if let Some(multipath) = &mut self.multipath {
             multipath.views = views;
+        }
+        if let Some(sender) = self.fec.sender.as_deref_mut() {
+            copied.into_iter().for_each(|id| sender.on_copied(id));
         }
         found
     }

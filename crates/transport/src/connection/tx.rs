@@ -221,6 +221,7 @@ impl Connection {
         }
         if load.takes_any()
             && self.fec.has_repairs()
+            && !self.has_choice_of_paths()
             && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
             return Some(repair);
@@ -523,6 +524,7 @@ impl Connection {
             && load.takes_data()
             && level == Level::OneRtt
             && builder_is_empty
+            && !self.fec.copying
             && !(padding && beyond > 0);
         let choices =
             may_protect && self.fec.sender.is_some() && self.streams.has_protection_choices();
@@ -537,6 +539,7 @@ impl Connection {
             }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
+                several: self.multipath.is_some(),
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path)

@@ -186,6 +186,26 @@ impl RepairLog {
         }
     }
 
+    /// What all repair symbols in flight cover together, and how many they are; they are assumed to be sums
+    /// of neighbouring runs, as those of one burst are.
+    pub(super) fn under_way(&self) -> Option<(Group, u64)> {
+        let in_flight = self.sent.iter().rev();
+        let in_flight = in_flight.filter(|repair| repair.fate == RepairFate::InFlight);
+        let mut runs = in_flight.map(|repair| repair.window);
+        let newest = runs.next()?;
+        let (mut first, end, mut count) = (newest.first, newest.end(), 1);
+        for run in runs.take_while(|run| run.end() > newest.first) {
+            first = first.min(run.first);
+            count += 1;
+        }
+        let run = CodingWindow {
+            first,
+            len: u16::try_from(end - first).unwrap_or(u16::MAX),
+        };
+        let (step, at) = (1, 0);
+        Some((Group { run, step, at }, count))
+    }
+
     /// What could rebuild symbol `id`. Of codes that sum groups, the latest repair symbol over it that is
     /// in flight, else the latest: repair symbols of other windows have other groups.
     pub(super) fn cover(&self, id: u64) -> Option<Cover> {

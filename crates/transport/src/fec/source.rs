@@ -41,6 +41,15 @@ pub(super) struct Entry {
     pub(super) path: PathId,
     pub(super) number: PacketNumber,
     pub(super) fate: SymbolFate,
+    /// What it carried is on its way on another path as well: nothing waits for this symbol.
+    pub(super) copied: bool,
+}
+
+impl Entry {
+    /// Whether repair symbols are wanted for it: its fate is open, and no copy stands in for it.
+    fn counts(&self) -> bool {
+        self.fate == SymbolFate::InFlight && !self.copied
+    }
 }
 
 /// Source symbols, oldest first.
@@ -50,9 +59,9 @@ pub(super) struct SourceWindow {
     entries: VecDeque<Entry>,
     /// The ID of the first entry.
     first: u64,
-    /// No symbol below is in flight or waits.
+    /// No symbol below waits, or is in flight without a copy.
     open: u64,
-    /// Entries in flight.
+    /// Entries in flight without a copy.
     in_flight: u64,
     /// One more than the largest symbol ID that the peer is known to have.
     known: u64,
@@ -82,6 +91,7 @@ impl SourceWindow {
             path,
             number,
             fate: SymbolFate::InFlight,
+            copied: false,
         });
         self.in_flight += 1;
         if self.entries.len() > REMEMBERED {
@@ -93,7 +103,7 @@ impl SourceWindow {
     fn forget_oldest(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
             self.first += 1;
-            self.in_flight -= u64::from(entry.fate == SymbolFate::InFlight);
+            self.in_flight -= u64::from(entry.counts());
         }
     }
 
@@ -138,24 +148,61 @@ impl SourceWindow {
     pub(super) fn settle(&mut self, id: u64, fate: SymbolFate) -> Option<SymbolFate> {
         let index = usize::try_from(id.checked_sub(self.first)?).ok()?;
         let entry = self.entries.get_mut(index)?;
+        let counted = entry.counts();
         let before = std::mem::replace(&mut entry.fate, fate);
-        self.in_flight -= u64::from(before == SymbolFate::InFlight);
+        self.in_flight -= u64::from(counted && !entry.counts());
         if fate.is_settled() {
             self.known = self.known.max(id + 1);
         }
+        self.move_on();
+        Some(before)
+    }
+
+    /// What a symbol carries goes on another path as well.
+    pub(super) fn on_copied(&mut self, id: u64) {
+        let index = id.checked_sub(self.first).map(usize::try_from);
+        if let Some(Ok(index)) = index
+            && let Some(entry) = self.entries.get_mut(index)
+        {
+            self.in_flight -= u64::from(entry.counts());
+            entry.copied = true;
+            self.move_on();
+        }
+    }
+
+    /// The same for all that travel on a path.
+    pub(super) fn on_all_copied(&mut self, path: PathId) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.path == path) {
+            self.in_flight -= u64::from(entry.counts());
+            entry.copied = true;
+        }
+        self.move_on();
+    }
+
+    /// How many of the symbols that can still be covered travel on a path, without a copy elsewhere. Work:
+    /// a step for each symbol that is covered, at most.
+    pub(super) fn in_flight_on(&self, path: PathId) -> u64 {
+        let held = usize::from(self.encoder.window().len);
+        let held = self.entries.iter().rev().take(held);
+        let of_path = held.filter(|entry| entry.path == path && entry.counts());
+        of_path.count() as u64
+    }
+
+    fn move_on(&mut self) {
         self.open = self.open.max(self.first);
         while self
             .get(self.open)
-            .is_some_and(|entry| !matches!(entry.fate, SymbolFate::InFlight | SymbolFate::Waiting))
+            .is_some_and(|entry| !entry.counts() && entry.fate != SymbolFate::Waiting)
         {
             self.open += 1;
         }
-        Some(before)
     }
 
     /// Whether a repair symbol over this run could still tell the peer something.
     pub(super) fn is_open(&self, run: CodingWindow) -> bool {
-        run.ids()
-            .any(|id| self.get(id).is_some_and(|entry| !entry.fate.is_settled()))
+        run.ids().any(|id| {
+            self.get(id)
+                .is_some_and(|entry| !entry.fate.is_settled() && !entry.copied)
+        })
     }
 }

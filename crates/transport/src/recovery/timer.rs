@@ -94,28 +94,33 @@ impl Recovery {
     }
 
     /// Reports what up to `bytes` of the oldest packets under way carried as lost, so that other paths
-    /// repeat it, each packet once; they stay in flight. `of` picks among them. Returns the bytes of
-    /// the packets picked.
+    /// repeat it, each packet once; they stay in flight. `of` picks among them, and is told of the source
+    /// symbol that a packet has. Returns the bytes of the packets picked.
     pub fn hand_over(
         &self,
         space: &mut PacketNumberSpace,
         bytes: u64,
-        of: impl Fn(&SentPacket) -> bool,
+        mut of: impl FnMut(&SentPacket, Option<u64>) -> bool,
         handler: &mut impl LossHandler,
     ) -> u64 {
-        let mut picked = 0;
+        let mut picked: u64 = 0;
         for (packet, tokens) in space.sent.outstanding_mut() {
-            if picked >= bytes {
+            if packet.is_repeated() || !packet.ack_eliciting {
+                continue;
+            }
+            // No more than fits, but for a packet that does not fit alone.
+            let with = picked.saturating_add(packet.bytes.into());
+            if picked >= bytes || picked > 0 && with > bytes {
                 break;
             }
-            if packet.is_repeated() || !packet.ack_eliciting || !of(packet) {
+            if !of(packet, symbol_of(tokens.clone())) {
                 continue;
             }
             if tokens.clone().any(|token| handler.keeps(token)) {
                 continue;
             }
             packet.set_repeated();
-            picked += u64::from(packet.bytes);
+            picked = with;
             for token in tokens {
                 if is_repeatable(token) {
                     handler.token_lost(SpaceKind::Data, token);
@@ -158,6 +163,14 @@ impl Recovery {
         };
         Some((self.timer_anchor + base.saturating_mul(backoff), kind))
     }
+}
+
+/// The source symbol that a packet has, by its tokens.
+fn symbol_of(mut tokens: impl Iterator<Item = Token>) -> Option<u64> {
+    tokens.find_map(|token| match token {
+        Token::Symbol { id } => Some(id),
+        _ => None,
+    })
 }
 
 /// Whether probes, and other paths, repeat what a token stands for.

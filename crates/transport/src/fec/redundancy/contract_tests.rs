@@ -57,7 +57,7 @@ prop_compose! {
         held in any::<u16>(), span in any::<u16>(), queued in any::<u16>(),
         flags in any::<[bool; 4]>(),
         times in prop::array::uniform5(prop_oneof![0..5_000u64, Just(u64::MAX / 4_000_000)]),
-        loss in loss(),
+        loss in loss(), elsewhere in loss(), expected_losses in share(),
     ) -> RedundancyView {
         let [sources, uncovered, in_flight, missing, retransmitted, burst_bytes, repairs_in_flight,
             flow, waiting_bytes, congestion_window, bytes_in_flight, datagram_bytes] = counts;
@@ -76,6 +76,10 @@ prop_compose! {
             message_ends: idle,
             next_message_at: told.then(|| at(next)),
             loss,
+            repair_loss: slow_start.then_some(elsewhere),
+            expected_losses: expected_losses * 300.0,
+            several: held_back,
+            paths: queued % 4,
             strength: match sources % 3 {
                 0 => Strength::Any,
                 1 => Strength::Groups(held),
@@ -106,7 +110,7 @@ proptest! {
                 let repairs = scheduler.ask(*occasion, view);
                 let quirl = scheduler.name().starts_with("quirl");
                 prop_assert!(quirl || repairs.count <= flec::MOST, "{scheduler:?} {repairs:?}");
-                let _ = scheduler.timer();
+                let _ = (scheduler.timer(), scheduler.plans(view.sources));
             }
         }
     }

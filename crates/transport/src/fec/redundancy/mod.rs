@@ -19,6 +19,7 @@ mod options;
 mod quirl;
 pub mod registry;
 mod rquic;
+mod tail;
 
 #[cfg(test)]
 mod contract_tests;
@@ -26,13 +27,14 @@ mod contract_tests;
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{LossEstimate, Strength};
-use crate::{message::MessageOutlook, time::Instant};
+use crate::{message::MessageOutlook, time::Instant, units::PathId};
 
 pub use ac_rlnc::AcRlnc;
 pub use auto::Auto;
 pub use constant::Constant;
 pub use quirl::Quirl;
 pub use rquic::Rquic;
+pub use tail::Tail;
 
 /// Why a scheduler is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,8 @@ pub struct RedundancyView {
     pub sources: u64,
     /// Source symbols sent since the repair symbols decided on last: the latest so many.
     pub uncovered: u64,
-    /// Source symbols whose fate is open: neither acknowledged, recovered nor lost.
+    /// Source symbols whose fate is open: neither acknowledged, recovered nor lost, nor copied to another
+    /// path.
     pub in_flight: u64,
     /// Source symbols that are lost, and whose frames wait for a repair symbol under way. The papers'
     /// missing degrees of freedom: what went out again instead is not missing any more.
@@ -114,8 +117,21 @@ pub struct RedundancyView {
     pub probe_timeout: Duration,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
     pub one_way_delay: Duration,
-    /// The path's losses, as far as known.
+    /// The path's losses, as far as known; over several paths, those that the source symbols whose fate is
+    /// open have to expect together.
     pub loss: LossEstimate,
+    /// The losses of the path that repair symbols take; `None` if most source symbols take it too.
+    pub repair_loss: Option<LossEstimate>,
+    /// Losses to be expected among the source symbols whose fate is open, each on its path. Zverev (2023),
+    /// eq. 4.11.
+    pub expected_losses: f64,
+    /// Whether the connection may have several paths.
+    pub several: bool,
+    /// Paths that carry the coding window together: those that come too late have left it. Where these are
+    /// more than one, windows and bytes in flight are of all of them, `one_way_delay` is that of the path
+    /// that repair symbols take, and other times are of the path of the latest source symbol, or at the
+    /// end of a burst those that losses are expected to take.
+    pub paths: u16,
     /// What repair symbols of the code in use can rebuild.
     pub strength: Strength,
     /// The nearest deadline of messages whose fate is open that a packet which leaves now can meet, by
@@ -136,6 +152,10 @@ pub struct RedundancyView {
 /// What is told of packets to come and of the path in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
+    /// The path.
+    pub path: PathId,
+    /// As [`RedundancyView::several`].
+    pub several: bool,
     /// As [`RedundancyView::waiting_bytes`].
     pub waiting_bytes: u64,
     /// As [`RedundancyView::congestion_window`].
@@ -196,6 +216,12 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;
+    /// Whether repair symbols for source symbol `id` will be asked for in time, if its fate is open then:
+    /// it need not be copied to another path in case it is lost.
+    fn plans(&self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
     /// How much time the repair symbols asked for last may be expected to save: for statistics.
     fn saving(&self) -> Duration {
         Duration::ZERO

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     AcRlnc, Auto, Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler,
-    RedundancyView, Repairs, Rquic, SharedRedundancyFactory, flec,
+    RedundancyView, Repairs, Rquic, SharedRedundancyFactory, Tail, flec,
     options::{Options, nearest},
 };
 
@@ -52,7 +52,7 @@ struct BuiltIn {
 }
 
 /// To add a scheduler, add its line here.
-const BUILT_IN: [BuiltIn; 10] = [
+const BUILT_IN: [BuiltIn; 11] = [
     BuiltIn {
         name: NONE,
         usage: "none",
@@ -102,6 +102,15 @@ const BUILT_IN: [BuiltIn; 10] = [
             };
             let jitter = Duration::from_millis(u64::from(jitter));
             Some(Arc::new(Quirl::burst(bytes, jitter)))
+        },
+    },
+    BuiltIn {
+        name: Tail::NAME,
+        usage: Tail::NAME,
+        keys: &[],
+        parse: |options| {
+            let tail: SharedRedundancyFactory = Arc::new(Tail);
+            options.is_empty().then_some(tail)
         },
     },
     BuiltIn {

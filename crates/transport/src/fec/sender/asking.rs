@@ -3,9 +3,14 @@
 //! Owns: the view, when it is asked, the bounds of what it may say. Does not own: what it says
 //! (`redundancy/`).
 
+use std::ops::Range;
+
 use super::FecSender;
 use crate::{
-    fec::redundancy::{Occasion, Outlook, RedundancyView},
+    fec::{
+        PathOutlook,
+        redundancy::{Occasion, Outlook, RedundancyView},
+    },
     message::MessageOutlook,
     time::Instant,
     units::{PacketNumber, PathId},
@@ -15,7 +20,10 @@ impl FecSender {
     /// Whether a packet that leaves now is protected.
     pub fn protects(&mut self, now: Instant, outlook: Outlook) -> bool {
         self.outlook = outlook;
-        let view = self.view(now);
+        if self.paths.is_late(outlook.path) {
+            return false;
+        }
+        let view = self.view(now, Some(outlook.path));
         let protects = self.scheduler.protects(&view);
         self.plain_bytes = if protects {
             0
@@ -39,9 +47,11 @@ impl FecSender {
         self.held_back || self.scheduler.heeds_feedback(now)
     }
 
-    fn view(&mut self, now: Instant) -> RedundancyView {
+    /// `newest`: the path that what is asked about leaves on, or has left on last.
+    fn view(&mut self, now: Instant, newest: Option<PathId>) -> RedundancyView {
         let outlook = self.outlook;
-        RedundancyView {
+        let loss = self.monitors.first();
+        let mut view = RedundancyView {
             now,
             held: self.source.encoder.window().len,
             span: u16::try_from(self.source.span()).unwrap_or(u16::MAX),
@@ -67,13 +77,48 @@ impl FecSender {
             latest_rtt: self.path.latest_rtt,
             probe_timeout: self.path.probe_timeout,
             one_way_delay: outlook.one_way_delay.unwrap_or(self.path.smoothed_rtt / 2),
-            loss: self.monitors.first(),
+            expected_losses: self.source.in_flight() as f64 * loss.rate,
+            loss,
+            repair_loss: None,
+            several: outlook.several,
+            paths: 1,
             strength: self.repairs.strength(),
             deadline: self.outlook.messages.deadline,
             sent_deadline: self.outlook.messages.sent_deadline,
             next_message_at: self.outlook.messages.next_message_at,
             message_ends: self.outlook.messages.message_ends,
+        };
+        let on = |path| self.source.in_flight_on(path);
+        self.paths.describe(newest, &on, &self.monitors, &mut view);
+        view
+    }
+
+    /// The paths that data may use, before the next question. Fewer than two: there is no choice.
+    pub(crate) fn look_at_paths(&mut self, paths: impl Iterator<Item = PathOutlook>) {
+        self.paths.set(paths);
+    }
+
+    /// The path for the repair symbols that wait, of those that `may` send.
+    pub(crate) fn repair_path(&self, may: impl Fn(PathId) -> bool) -> Option<PathId> {
+        let on = |path| self.source.in_flight_on(path);
+        self.paths.for_repair(&on, &self.monitors, may)
+    }
+
+    /// Source symbols that repair symbols under way are likely to rebuild, whichever of them is lost next.
+    pub(crate) fn covered(&self) -> Range<u64> {
+        let Some((group, repairs)) = self.repairs.under_way() else {
+            return 0..0;
+        };
+        if self.are_likely(self.losses(group) + 1, repairs) {
+            group.run().ids()
+        } else {
+            0..0
         }
+    }
+
+    /// Whether the scheduler means to send repair symbols for a source symbol in time.
+    pub(crate) fn is_planned(&self, id: u64) -> bool {
+        self.scheduler.plans(id)
     }
 
     /// What is known of messages now, for whoever is asked next.
@@ -108,7 +153,8 @@ impl FecSender {
             self.asked = Some(now);
         }
         self.plain_bytes = 0;
-        let view = self.view(now);
+        let newest = (occasion == Occasion::SlotFree).then_some(self.newest);
+        let view = self.view(now, newest);
         let wanted = self.scheduler.ask(occasion, &view);
         if occasion == Occasion::BurstEnd {
             self.burst_bytes = 0;

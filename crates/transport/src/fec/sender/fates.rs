@@ -91,6 +91,11 @@ impl FecSender {
         if entry.fate.is_settled() {
             return OnLoss::Nothing;
         }
+        if entry.copied {
+            // The copy's own loss would count.
+            self.source.settle(id, SymbolFate::Resent);
+            return OnLoss::Resend;
+        }
         let patience = self.patience_for(now, id);
         if let Some(patience) = patience.filter(|_| !self.waiting.is_full()) {
             self.source.settle(id, SymbolFate::Waiting);
@@ -125,7 +130,7 @@ impl FecSender {
     }
 
     /// Whether it may be counted on that so many repair symbols rebuild so many losses of a group.
-    fn are_likely(&self, losses: u64, repairs: u64) -> bool {
+    pub(super) fn are_likely(&self, losses: u64, repairs: u64) -> bool {
         let strength = self.repairs.strength().within_group();
         strength.chance(losses, repairs, 0.0) >= LIKELY
     }
@@ -242,7 +247,7 @@ impl FecSender {
     }
 
     /// Source symbols of a group that the peer lacks, as far as known.
-    fn losses(&self, group: Group) -> u64 {
+    pub(super) fn losses(&self, group: Group) -> u64 {
         let fates = group.ids().filter_map(|id| Some(self.source.get(id)?.fate));
         let lost = fates.filter(|fate| matches!(fate, SymbolFate::Waiting | SymbolFate::Resent));
         lost.count() as u64

@@ -17,6 +17,7 @@ use super::{
     FecConfig, LossMemory,
     loss_monitor::LossEstimate,
     monitors::Monitors,
+    paths::Paths,
     peer_decoder::PeerDecoder,
     queue::RepairQueue,
     redundancy::{Outlook, RedundancyScheduler},
@@ -91,6 +92,10 @@ pub struct FecSender {
     monitors: Monitors,
     /// The path that feedback came of last.
     path: PathState,
+    /// The paths to choose from.
+    paths: Paths,
+    /// The path of the latest source symbol.
+    newest: PathId,
     outlook: Outlook,
     /// Bytes that leave plain without a question.
     plain_bytes: u64,
@@ -124,6 +129,8 @@ impl FecSender {
             waiting: WaitingSymbols::default(),
             monitors: Monitors::default(),
             path: PathState::default(),
+            paths: Paths::default(),
+            newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain_bytes: 0,
             held_back: false,
@@ -155,6 +162,16 @@ impl FecSender {
     /// A path is gone.
     pub fn forget_path(&mut self, path: PathId) {
         self.monitors.forget(path);
+    }
+
+    /// What a path carried is sent on another as well: nothing here waits for it any more.
+    pub(crate) fn on_path_copied(&mut self, path: PathId) {
+        self.source.on_all_copied(path);
+    }
+
+    /// The same for one symbol.
+    pub(crate) fn on_copied(&mut self, id: u64) {
+        self.source.on_copied(id);
     }
 
     /// What is known of a path's losses.
@@ -203,6 +220,7 @@ impl FecSender {
         let id = self.source.push(path, number, symbol).ok();
         debug_assert!(id.is_some(), "symbols are kept within packet_room");
         self.stats.sources_sent += 1;
+        self.newest = path;
         self.in_burst = true;
         self.held_back = false;
         self.burst_bytes += symbol.len() as u64;

@@ -7,7 +7,7 @@
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
 use super::{
-    model::{Chain, MOST},
+    model::{MOST, Odds},
     slot,
 };
 use crate::{
@@ -17,6 +17,8 @@ use crate::{
 
 /// Share of messages that may come late.
 const LATE: f64 = 1e-3;
+/// The same over several paths: there it competes with sending everything twice.
+const LATE_OF_SEVERAL: f64 = 1e-4;
 /// Round-trip times from a packet to its retransmission where the time threshold tells.
 /// RFC 9002 s6.1.2.
 const RETRY: f64 = 9.0 / 8.0;
@@ -61,6 +63,8 @@ pub(super) struct Deadlines {
     newest: Option<Instant>,
     /// How long its message could have waited when it began to leave.
     usual: Duration,
+    /// Repair symbols that left before the last moment: over source symbols below this, and how many.
+    early: VecDeque<(u64, u16)>,
 }
 
 impl Deadlines {
@@ -109,6 +113,32 @@ impl Deadlines {
         });
     }
 
+    /// So many repair symbols leave before they are due, over all that left.
+    pub(super) fn on_early(&mut self, view: &RedundancyView, count: u16) {
+        if count == 0 || self.pieces.is_empty() {
+            return;
+        }
+        if self.early.len() >= PIECES {
+            self.early.pop_front();
+        }
+        self.early.push_back((view.sources, count));
+    }
+
+    /// Repair symbols that left early for such source symbols: each counts as far as it covers them.
+    fn early_for(&self, ids: &Range<u64>) -> u16 {
+        let all = ids.end.saturating_sub(ids.start).max(1) as f64;
+        let covers = self.early.iter().map(|(end, count)| {
+            let covered = (*end).min(ids.end).saturating_sub(ids.start) as f64;
+            f64::from(*count) * covered / all
+        });
+        covers.sum::<f64>() as u16
+    }
+
+    /// Whether repair symbols for this source symbol are to leave at the last moment.
+    pub(super) fn plans(&self, id: u64) -> bool {
+        self.pieces.iter().any(|piece| piece.ids.contains(&id))
+    }
+
     /// Whether nothing is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
@@ -121,7 +151,7 @@ impl Deadlines {
     }
 
     /// The repair symbols that are due now.
-    pub(super) fn ask(&mut self, view: &RedundancyView, chain: Chain) -> Repairs {
+    pub(super) fn ask(&mut self, view: &RedundancyView, odds: Odds) -> Repairs {
         let open = view.sources.saturating_sub(view.span.into());
         while self
             .pieces
@@ -130,8 +160,13 @@ impl Deadlines {
         {
             self.pieces.pop_front();
         }
+        self.early.retain(|(end, _)| *end > open);
         while let Some(due) = self.take(view.now) {
-            let repairs = repairs(view, &due, open, chain);
+            let mut repairs = repairs(view, &due, open, odds);
+            if due.blind {
+                let ids = due.ids.start.max(open)..view.sources;
+                repairs.count = repairs.count.saturating_sub(self.early_for(&ids));
+            }
             if repairs.count > 0 {
                 return repairs;
             }
@@ -187,7 +222,16 @@ fn margin(view: &RedundancyView) -> Duration {
         .saturating_add(spread)
 }
 
-fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs {
+/// Share of messages that may come late.
+fn aim(view: &RedundancyView) -> f64 {
+    if view.paths > 1 {
+        LATE_OF_SEVERAL
+    } else {
+        LATE
+    }
+}
+
+fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     let first = due.ids.start.max(open);
     if first >= due.ids.end {
         return Repairs::NONE;
@@ -196,8 +240,8 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs
     if due.blind {
         // The window ends with the newest packet, so it covers what left since besides.
         let packets = view.sources.saturating_sub(first);
-        let late = chain.late(packets, due.messages, view.strength);
-        let enough = late.iter().position(|late| *late <= LATE);
+        let late = odds.late(packets, due.messages);
+        let enough = late.iter().position(|late| *late <= aim(view));
         return Repairs {
             count: counted((enough.unwrap_or(MOST) as u64).min(packets)),
             window: counted(packets),
@@ -207,12 +251,12 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, chain: Chain) -> Repairs
     // Most of such packets are acknowledged by now; these may be lost, as often as not.
     let packets = due.ids.end - first;
     let packets_late = (packets as f64).max(OF_MESSAGE);
-    let before = chain.rate().powf(f64::from(due.before) + 1.0);
+    let before = odds.chain.rate().powf(f64::from(due.before) + 1.0);
     // A repair symbol is lost, or does not rebuild what is.
-    let in_vain = 1.0 - (1.0 - chain.rate()) * view.strength.chance(1, 1, 0.0);
+    let in_vain = 1.0 - (1.0 - odds.repair_rate()) * view.strength.chance(1, 1, 0.0);
     let mut late = before * in_vain * packets_late;
     let mut count = 1;
-    while late > LATE && count < COPIES {
+    while late > aim(view) && count < COPIES {
         late *= in_vain;
         count += 1;
     }

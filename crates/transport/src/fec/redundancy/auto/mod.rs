@@ -11,7 +11,7 @@ mod model;
 use std::time::Duration;
 
 use deadlines::Deadlines;
-use model::Chain;
+use model::{Chain, Odds};
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -92,6 +92,12 @@ fn slot(view: &RedundancyView) -> f64 {
     view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
 }
 
+/// Whether losses are known that congestion does not account for. Over one path what is assumed of a new
+/// one does; several paths must not be slower with codes than without where nothing is lost.
+fn is_lossy(view: &RedundancyView) -> bool {
+    !view.several || view.loss.now.0 >= KNOWN_LOSSES
+}
+
 impl Auto {
     pub(super) const NAME: &'static str = "auto";
     pub(super) const USAGE: &'static str =
@@ -120,6 +126,15 @@ impl Auto {
 
     fn chain(&self, view: &RedundancyView) -> Chain {
         Chain::of(&view.loss, self.terms.forecast, self.terms.bursts)
+    }
+
+    fn odds(&self, view: &RedundancyView) -> Odds {
+        let repair = view.repair_loss.as_ref();
+        Odds {
+            chain: self.chain(view),
+            elsewhere: repair.map(|loss| Chain::of(loss, self.terms.forecast, self.terms.bursts)),
+            strength: view.strength,
+        }
     }
 
     /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
@@ -154,7 +169,7 @@ impl Auto {
     /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
     /// and what those beyond may save.
     fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        let rescued = self.chain(view).rescued(packets, missing, view.strength);
+        let rescued = self.odds(view).rescued(packets, missing);
         let (delay, cost) = (self.delay(view, packets), self.cost(view));
         // One at least: a single packet is all there is of many answers.
         let most = ((SHARE * packets as f64).floor() as u64).max(1);
@@ -242,15 +257,15 @@ impl RedundancyScheduler for Auto {
         match view.deadline {
             // None of the messages whose fate is open has less time than the nearest.
             Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry),
-            None => self.worth && Quirl::is_of_last_flight(view),
+            None => self.worth && is_lossy(view) && Quirl::is_of_last_flight(view),
         }
     }
 
     fn plain_for(&self, view: &RedundancyView) -> u64 {
         match (view.deadline, self.worth) {
             (Some(_), _) => 0,
-            (None, true) => Quirl::before_last_flight(view),
-            (None, false) => u64::MAX,
+            (None, true) if is_lossy(view) => Quirl::before_last_flight(view),
+            (None, _) => u64::MAX,
         }
     }
 
@@ -265,7 +280,7 @@ impl RedundancyScheduler for Auto {
             self.deadlines.on_symbol(view, self.terms.retry);
         }
         if !self.deadlines.is_empty() {
-            let due = self.deadlines.ask(view, self.chain(view));
+            let due = self.deadlines.ask(view, self.odds(view));
             if due != Repairs::NONE {
                 return due;
             }
@@ -275,6 +290,16 @@ impl RedundancyScheduler for Auto {
         }
         match occasion {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
+            // What is due at the last moment may as well leave at once, on a path that has room.
+            Occasion::BurstEnd if view.paths > 1 => {
+                if self.overshoots(view) {
+                    return Repairs::NONE;
+                }
+                let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
+                let early = self.over_all(view, repairs, saving);
+                self.deadlines.on_early(view, early.count);
+                return early;
+            }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
                 return self.on_the_way(view);
             }
@@ -287,6 +312,10 @@ impl RedundancyScheduler for Auto {
             _ => {}
         }
         Repairs::NONE
+    }
+
+    fn plans(&self, id: u64) -> bool {
+        self.deadlines.plans(id)
     }
 
     fn saving(&self) -> Duration {

@@ -76,9 +76,63 @@ impl Chain {
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
     /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
     /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
+    #[cfg(test)]
     pub(super) fn rescued(self, packets: u64, known: u64, strength: Strength) -> [f64; MOST + 1] {
+        Odds::alike(self, strength).rescued(packets, known)
+    }
+
+    /// As [`Odds::late`] with repair symbols that fare as packets do.
+    #[cfg(test)]
+    pub(super) fn late(self, packets: u64, messages: u64, strength: Strength) -> [f64; MOST + 1] {
+        Odds::alike(self, strength).late(packets, messages)
+    }
+
+    /// What exceeds the table is beyond help.
+    fn start(self, known: u64) -> Ends {
+        let (mut arrived, mut lost) = ([0.0; MOST + 1], [0.0; MOST + 1]);
+        let known = usize::try_from(known).unwrap_or(usize::MAX);
+        let rate = self.rate();
+        if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
+            (*first, *then) = (1.0 - rate, rate);
+        }
+        (arrived, lost)
+    }
+}
+
+/// What becomes of packets, and of repair symbols behind them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Odds {
+    /// Packets.
+    pub(super) chain: Chain,
+    /// Repair symbols, where they take another path than most of the packets: what happened to these says
+    /// nothing of them then.
+    pub(super) elsewhere: Option<Chain>,
+    /// What repair symbols rebuild.
+    pub(super) strength: Strength,
+}
+
+impl Odds {
+    /// Repair symbols go behind packets on one path.
+    #[cfg(test)]
+    fn alike(chain: Chain, strength: Strength) -> Self {
+        Self {
+            chain,
+            elsewhere: None,
+            strength,
+        }
+    }
+
+    /// Share of repair symbols lost.
+    pub(super) fn repair_rate(self) -> f64 {
+        self.elsewhere.unwrap_or(self.chain).rate()
+    }
+
+    /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
+    /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
+    /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
+    pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
         let mut rescued = [0.0; MOST + 1];
-        self.play(packets, known, strength, |repairs, outcome| {
+        self.play(packets, known, |repairs, outcome| {
             // Nothing is lost: nothing to rescue.
             if outcome.losses > 0
                 && let Some(rescued) = rescued.get_mut(repairs)
@@ -92,11 +146,11 @@ impl Chain {
     /// For 0 to [`MOST`] repair symbols behind `packets` packets with `messages` messages: the share of
     /// messages that miss a packet for good. That many losses as repair symbols cannot rebuild lie
     /// in as many messages, or in all of them.
-    pub(super) fn late(self, packets: u64, messages: u64, strength: Strength) -> [f64; MOST + 1] {
+    pub(super) fn late(self, packets: u64, messages: u64) -> [f64; MOST + 1] {
         let messages = messages.max(1) as f64;
         // What is beyond the table loses them all.
         let mut late = [1.0; MOST + 1];
-        self.play(packets, 0, strength, |repairs, outcome| {
+        self.play(packets, 0, |repairs, outcome| {
             if let Some(late) = late.get_mut(repairs) {
                 let hit = (outcome.losses + outcome.repairs_lost) as f64 / messages;
                 let missed = (1.0 - outcome.rebuilt) * hit.min(1.0);
@@ -108,26 +162,27 @@ impl Chain {
 
     /// Tells `each` of all that can happen to `packets` packets, with `known` more lost before, and to 0
     /// to [`MOST`] repair symbols behind them: first how many these are.
-    fn play(
-        self,
-        packets: u64,
-        known: u64,
-        strength: Strength,
-        mut each: impl FnMut(usize, Outcome),
-    ) {
-        let (mut arrived, mut lost) = self.start(known);
+    fn play(self, packets: u64, known: u64, mut each: impl FnMut(usize, Outcome)) {
+        let Self {
+            chain, strength, ..
+        } = self;
+        let (mut arrived, mut lost) = chain.start(known);
         for _ in 0..packets.min(LONGEST) {
-            step(self, &mut arrived, &mut lost);
+            step(chain, &mut arrived, &mut lost);
         }
         // What becomes of repair symbols does not depend on how many losses there were, but on whether
         // the last packet was one.
         let mut after_arrival = ([0.0; MOST + 1], [0.0; MOST + 1]);
         let mut after_loss = after_arrival;
         (after_arrival.0[0], after_loss.1[0]) = (1.0, 1.0);
+        if let Some(elsewhere) = self.elsewhere {
+            (after_arrival, after_loss) = (elsewhere.start(0), elsewhere.start(0));
+        }
+        let repair_chain = self.elsewhere.unwrap_or(chain);
         for repairs in 0..=MOST {
             if repairs > 0 {
-                step(self, &mut after_arrival.0, &mut after_arrival.1);
-                step(self, &mut after_loss.0, &mut after_loss.1);
+                step(repair_chain, &mut after_arrival.0, &mut after_arrival.1);
+                step(repair_chain, &mut after_loss.0, &mut after_loss.1);
             }
             let few = |ends: &Ends| (0..=repairs).map(|lost| sum_at(ends, lost)).collect();
             let lost_repairs: [SmallVec<[f64; MOST + 1]>; 2] =
@@ -149,23 +204,12 @@ impl Chain {
                             losses,
                             repairs_lost,
                             chance,
-                            rebuilt: strength.chance(losses as u64, came, 1.0 - self.q),
+                            rebuilt: strength.chance(losses as u64, came, 1.0 - chain.q),
                         },
                     );
                 }
             }
         }
-    }
-
-    /// What exceeds the table is beyond help.
-    fn start(self, known: u64) -> Ends {
-        let (mut arrived, mut lost) = ([0.0; MOST + 1], [0.0; MOST + 1]);
-        let known = usize::try_from(known).unwrap_or(usize::MAX);
-        let rate = self.rate();
-        if let (Some(first), Some(then)) = (arrived.get_mut(known), lost.get_mut(known)) {
-            (*first, *then) = (1.0 - rate, rate);
-        }
-        (arrived, lost)
     }
 }
 
@@ -269,6 +313,27 @@ mod tests {
                 "{repairs}: {share} {expected}, seed {seed}"
             );
         }
+    }
+
+    #[test]
+    fn repair_symbols_elsewhere_are_lost_there() {
+        let (lossy, calm) = (Chain { p: 0.1, q: 0.3 }, Chain { p: 0.0, q: 1.0 });
+        let odds = |elsewhere| Odds {
+            chain: lossy,
+            elsewhere,
+            strength: Strength::Any,
+        };
+        let (same, other) = (odds(None).late(10, 1), odds(Some(calm)).late(10, 1));
+        assert_eq!(same[0], other[0]);
+        // Every one of them arrives: only more losses than there are of them hurt.
+        let more_than_one: f64 = 1.0 - 0.75 * 0.9_f64.powi(10);
+        assert!(
+            other[1] < same[1] && other[1] < more_than_one,
+            "{same:?} {other:?}"
+        );
+        // Runs of losses end with the path: what was lost last says nothing of the repair symbols.
+        let alike = odds(Some(lossy)).late(1, 1);
+        assert!(alike[1] < odds(None).late(1, 1)[1]);
     }
 
     #[test]

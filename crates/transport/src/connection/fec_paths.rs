@@ -1,0 +1,110 @@
+//! Erasure correction over several paths, in the hall.
+//!
+//! Owns: what `fec/` is told of the paths, the path of repair symbols, which packets need no copy and what
+//! becomes of the symbols of those that got one. Does not own: which path is best (`fec/paths.rs`), the path of
+//! data (`multipath_tx.rs`), repair packets (`fec.rs`).
+
+use std::ops::Range;
+
+use super::{Connection, multipath_tx::view_of};
+use crate::{
+    endpoint::Transmit,
+    fec::{FecSender, PathOutlook},
+    multipath::{PathStatus, sched::PathView},
+    path::Path,
+    time::Instant,
+    units::{Ecn, PathId},
+};
+
+impl Connection {
+    /// Tells erasure correction of the paths that data may use now.
+    pub(super) fn show_paths_to_fec(&mut self) {
+        if !self.has_choice_of_paths() {
+            if let Some(sender) = self.fec.sender.as_deref_mut() {
+                sender.look_at_paths(std::iter::empty());
+            }
+            return;
+        }
+        let peer_delay = self.peer_max_ack_delay();
+        let Some(sender) = self.fec.sender.as_deref_mut() else {
+            return;
+        };
+        let answers = |path: &&Path| path.is_usable() && !path.is_silent();
+        let wanted = |path: &Path| path.status.effective() == PathStatus::Available;
+        let any = self.paths.iter().filter(answers).any(wanted);
+        let paths = self.paths.iter().filter(answers);
+        let paths = paths.filter(|path| !any || wanted(path));
+        sender.look_at_paths(paths.map(|path| {
+            let view = view_of(path, false);
+            let rtt = path.recovery.rtt();
+            let peer_delay = path.ack_frequency.max_ack_delay(peer_delay);
+            PathOutlook {
+                id: path.id,
+                smoothed_rtt: rtt.smoothed(),
+                min_rtt: rtt.min(),
+                latest_rtt: rtt.latest(),
+                probe_timeout: rtt.pto_base() + peer_delay,
+                one_way_delay: view.one_way_delay(),
+                congestion_window: view.window,
+                bytes_in_flight: view.in_flight,
+                datagram_bytes: view.datagram,
+                slow_start: view.slow_start,
+            }
+        }));
+    }
+
+    /// Repair symbols that wait, on the path where they do most good.
+    pub(super) fn transmit_repairs_over_paths(
+        &mut self,
+        now: Instant,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        self.show_paths_to_fec();
+        let views = self.path_views(now);
+        let sender = self.fec.sender.as_deref();
+        let may = |id: PathId| views.iter().any(|view| view.id == id && view.may_send);
+        let chosen = sender.and_then(|sender| sender.repair_path(may));
+        // None of them is heard of: any that data may use.
+        let chosen = chosen.or_else(|| first_of(&views).filter(|_| !self.hears_of_any_path()));
+        self.keep_views(views);
+        let id = chosen?;
+        let path = self.paths.get(id)?;
+        let ecn = if self.config.ecn {
+            path.recovery.ecn_mark()
+        } else {
+            Ecn::NotEct
+        };
+        self.transmit_repairs(now, id, buf, ecn, max_segments)
+    }
+
+    fn hears_of_any_path(&self) -> bool {
+        let answers = |path: &Path| path.is_usable() && !path.is_silent();
+        self.paths.iter().any(answers)
+    }
+}
+
+fn first_of(views: &[PathView]) -> Option<PathId> {
+    let ready = views.iter().filter(|view| view.may_send);
+    let first = ready.min_by_key(|view| view.smoothed_rtt);
+    first.map(|view| view.id)
+}
+
+/// Which packets are not copied in case they are lost.
+pub(super) struct Covered<'a> {
+    sender: Option<&'a FecSender>,
+    ids: Range<u64>,
+}
+
+impl<'a> Covered<'a> {
+    pub(super) fn by(sender: Option<&'a FecSender>) -> Self {
+        let ids = sender.map_or(0..0, FecSender::covered);
+        Self { sender, ids }
+    }
+
+    /// Whether repair symbols for this source symbol are under way, or will be in time.
+    pub(super) fn contains(&self, symbol: Option<u64>) -> bool {
+        let planned = |id| self.sender.is_some_and(|sender| sender.is_planned(id));
+        symbol.is_some_and(|id| self.ids.contains(&id) || planned(id))
+    }
+}

@@ -1,0 +1,119 @@
+//! Redundancy for the end of what is sent, over all paths.
+
+use super::{
+    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, flec, quirl::Quirl,
+};
+use crate::time::Instant;
+
+/// `tail`: the packets that are in flight when the last one leaves are the coding set, source and repair
+/// symbols alike. As many repair symbols leave behind it as losses are to be expected in it, each packet on
+/// its path (Zverev 2023, eq. 4.11), rounded up, over all of it. Packets before are plain: their losses show
+/// in time. Nothing leaves where nothing was lost yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tail;
+
+impl Tail {
+    pub(super) const NAME: &'static str = "tail";
+
+    /// Repair symbols for the coding set: they are of it themselves.
+    fn redundancy(view: &RedundancyView) -> u64 {
+        let repair = view.repair_loss.unwrap_or(view.loss);
+        let arrives = (1.0 - repair.rate).clamp(0.5, 1.0);
+        // Casts of floats saturate. Losses that are waited for are certain.
+        ((view.expected_losses.max(0.0) / arrives).ceil() as u64).saturating_add(view.missing)
+    }
+}
+
+impl RedundancyScheduler for Tail {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn protects(&self, view: &RedundancyView) -> bool {
+        Quirl::is_of_last_flight(view)
+    }
+
+    fn plain_for(&self, view: &RedundancyView) -> u64 {
+        Quirl::before_last_flight(view)
+    }
+
+    fn heeds_feedback(&self, _: Instant) -> bool {
+        false
+    }
+
+    fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
+        if occasion != Occasion::BurstEnd {
+            return Repairs::NONE;
+        }
+        let under_way = view.repairs_in_flight.saturating_add(view.queued.into());
+        let count = Self::redundancy(view).saturating_sub(under_way);
+        Repairs {
+            count: u16::try_from(count).unwrap_or(u16::MAX).min(flec::MOST),
+            window: view.span,
+            behind: 0,
+        }
+    }
+}
+
+impl RedundancyFactory for Tail {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(*self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fec::LossEstimate;
+
+    fn view(in_flight: u64, rates: &[(u64, f64)]) -> RedundancyView {
+        RedundancyView {
+            in_flight,
+            span: u16::try_from(in_flight).unwrap(),
+            expected_losses: rates.iter().map(|(n, rate)| *n as f64 * rate).sum(),
+            paths: u16::try_from(rates.len()).unwrap(),
+            ..RedundancyView::default()
+        }
+    }
+
+    #[test]
+    fn as_many_as_all_paths_are_expected_to_lose() {
+        let ask = |view: &RedundancyView| Tail.ask(Occasion::BurstEnd, view);
+        // 30 packets at 1 % and 20 at 5 %: 1.3.
+        let both = view(50, &[(30, 0.01), (20, 0.05)]);
+        assert_eq!((ask(&both).count, ask(&both).window), (2, 50));
+        assert_eq!(ask(&view(50, &[(50, 0.0)])).count, 0);
+        assert_eq!(
+            ask(&view(1, &[(1, 0.02)])).count,
+            1,
+            "never less than a whole one"
+        );
+        let mut missing = view(50, &[(50, 0.0)]);
+        (missing.missing, missing.queued) = (3, 1);
+        assert_eq!(ask(&missing).count, 2);
+        // Every other repair symbol is lost.
+        let mut lossy = both;
+        lossy.repair_loss = Some(LossEstimate {
+            rate: 0.5,
+            ..LossEstimate::default()
+        });
+        assert_eq!(ask(&lossy).count, 3);
+        for occasion in [Occasion::SlotFree, Occasion::Feedback, Occasion::Timer] {
+            assert_eq!(Tail.ask(occasion, &both), Repairs::NONE);
+        }
+    }
+
+    #[test]
+    fn what_is_not_of_the_last_flight_is_plain() {
+        let mut bulk = view(50, &[(50, 0.02)]);
+        (bulk.congestion_window, bulk.window_bytes) = (60_000, 300_000);
+        bulk.waiting_bytes = 60_001;
+        assert!(!Tail.protects(&bulk));
+        bulk.waiting_bytes = 60_000;
+        assert!(Tail.protects(&bulk));
+    }
+}
