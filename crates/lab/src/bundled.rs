@@ -61,6 +61,7 @@ pub const PLANS: &[Bundled] = plans![
     "mp-silence",
     "mp-fec",
     "mp-16",
+    "mp-acks",
     "pages",
     "starlink",
     "video",

@@ -21,6 +21,7 @@ mod messages;
 mod migration;
 mod multipath;
 mod multipath_abuse;
+mod multipath_acks;
 mod multipath_trouble;
 mod network;
 mod observation;

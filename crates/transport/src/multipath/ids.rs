@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::StatusExchange;
 use crate::{
     error::TransportError,
-    path::{LocalCids, RemoteCids},
+    path::{FirstRtt, LocalCids, RemoteCids},
     units::PathId,
     wire::{ConnectionId, NewConnectionId},
 };
@@ -23,6 +23,8 @@ pub(crate) struct Unopened {
     pub(crate) remote: Option<RemoteCids>,
     /// Status may be told before use.
     pub(crate) status: StatusExchange,
+    /// When that was, for the path's first round trip.
+    pub(crate) first_rtt: FirstRtt,
 }
 
 impl Unopened {

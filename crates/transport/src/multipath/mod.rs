@@ -9,12 +9,14 @@
 //! Called by: `connection/`.
 //! Spec: RFC 10069.
 
+mod acks;
 mod config;
 mod ids;
 mod notices;
 pub mod sched;
 mod status;
 
+pub use acks::AckRouting;
 pub use config::MultipathConfig;
 pub(crate) use ids::{PathIds, Unopened};
 pub(crate) use notices::PathNotices;
