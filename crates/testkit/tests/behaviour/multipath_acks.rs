@@ -220,7 +220,8 @@ fn a_peer_that_takes_turns_breaks_nothing() {
         println!("{name}: {same:.3} {turns:.3}");
         for path in paths {
             assert_eq!(path.recovery.spurious_losses, 0, "{name}");
-            assert!(path.recovery.ptos <= 1, "{name}");
+            // The first acknowledgement by a longer way may be later than anything before it.
+            assert!(path.recovery.ptos <= 3, "{name}");
         }
         assert!(turns < 1.1 * same, "{name}: {turns} {same}");
     }

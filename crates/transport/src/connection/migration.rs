@@ -214,6 +214,7 @@ impl Connection {
                     path.mtu.start(self.peer.max_udp_payload_size);
                     path.recovery.on_mtu(path.mtu.current());
                 }
+                self.count_paths();
                 self.outbox
                     .push(Event::Path(PathEvent::Validated { path: id, to }));
                 self.observer

@@ -374,7 +374,14 @@ impl Connection {
         }
     }
 
+    /// The receive windows suit as many paths as carry data.
+    pub(super) fn count_paths(&mut self) {
+        let usable = self.paths.iter().filter(|path| path.is_usable()).count();
+        self.streams.set_paths(usable);
+    }
+
     fn report_abandoned(&mut self, path: PathId, code: u64, by_peer: bool) {
+        self.count_paths();
         self.outbox.push(Event::Path(PathEvent::Abandoned {
             path,
             code,

@@ -27,6 +27,9 @@ const WORTH_A_COPY: f64 = 0.002;
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
+/// So many packets that never came may be the peer's probes of the path's MTU.
+const MTU_PROBES: u64 = 3;
+
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
@@ -268,6 +271,8 @@ impl Connection {
         let views = self.path_views(now);
         let ready = views.iter().filter(|path| path.may_send);
         let by = ready.min_by_key(|path| path.smoothed_rtt).copied();
+        // While flow control holds more back, what is lost is found out without waiting for a timeout.
+        let at_end = !self.streams.is_held_back();
         let mut found = None;
         if let Some(by) = by {
             let arrives = now + by.one_way_delay();
@@ -279,7 +284,7 @@ impl Connection {
                 // A copy stands for the original, whose own loss then calls for nothing: it must not take
                 // longer than finding that out would.
                 let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-                let any = repeats == Repeats::All || soon && from.loss >= WORTH_A_COPY;
+                let any = repeats == Repeats::All || soon && at_end && from.loss >= WORTH_A_COPY;
                 let mut fates = frame_fates!(self, path, Instant::ZERO);
                 let notices = fates.streams.notices_len();
                 let handed = path.recovery.hand_over(
@@ -312,10 +317,15 @@ fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> PathView {
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
     let stats = path.recovery.stats();
-    // Whoever sends little learns of losses from what arrives.
-    let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let by_window = Rate::from_bytes_over(window, smoothed);
-    let mut view = PathView {
+    let capacity = path.recovery.capacity();
+    // A single loss among few packets says nothing of a path.
+    let lost = path.recovery.lost_without_queue().saturating_sub(1);
+    // Whoever sends little learns of losses from what arrives; probes of a size that the path does not
+    // take are missing, too.
+    let (missing, received) = (path.space.received.missing(), path.space.received.count());
+    let missing = missing.saturating_sub(MTU_PROBES);
+    PathView {
         id: path.id,
         may_send,
         status: path.status.effective(),
@@ -327,15 +337,12 @@ fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> PathView {
         has_rtt: rtt.has_sample(),
         window,
         in_flight: path.recovery.bytes_in_flight(),
-        rate: metrics.bandwidth.unwrap_or(by_window),
+        rate: capacity.or(metrics.bandwidth).unwrap_or(by_window),
+        capacity,
         slow_start: path.recovery.is_slow_start(),
         datagram: path.mtu.datagram_size().into(),
-        loss: share(stats.packets_lost, stats.packets_sent).max(share(missing, received + missing)),
-    };
-    if let Some(measured) = path.recovery.delivery_rate().filter(|_| view.queues()) {
-        view.rate = measured;
+        loss: share(lost, stats.packets_sent).max(share(missing, received + missing)),
     }
-    view
 }
 
 fn share(part: u64, whole: u64) -> f64 {

@@ -329,6 +329,9 @@ impl Recovery {
         now: Instant,
     ) {
         let rate = self.rate.take_sample(self.shortest_rtt());
+        if let Some(sample) = &rate {
+            self.capacity.on_sample(sample, self.round_trips());
+        }
         let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
             return;
         };

@@ -104,6 +104,10 @@ impl Recovery {
             return;
         }
         self.stats.packets_lost += 1;
+        let in_flight = packet.snapshot.tx_in_flight;
+        let queued = self.round_trips().tell_of_queue()
+            || self.capacity.is_exceeded_by(in_flight, self.rtt.min());
+        self.lost_without_queue += u64::from(!queued);
         self.stats.bytes_lost += u64::from(packet.bytes);
         if !self.is_current(kind, number) || packet.off_path {
             return;

@@ -15,6 +15,7 @@
 //! `congestion/`.
 
 mod acked;
+mod capacity;
 mod context;
 mod ecn;
 mod loss;
@@ -58,6 +59,7 @@ use crate::{
 };
 
 use self::{
+    capacity::{Capacity, RoundTrips},
     ecn::EcnValidation,
     rate::DeliveryRate,
     returns::{ReturnPaths, Taken},
@@ -81,6 +83,7 @@ pub struct Recovery {
     rtt: RttEstimator,
     returns: ReturnPaths,
     rate: DeliveryRate,
+    capacity: Capacity,
     tolerance: ReorderingTolerance,
     ecn: EcnValidation,
     owd: OneWayDelay,
@@ -122,6 +125,8 @@ pub struct Recovery {
     ack_request: Option<AckRequest>,
     /// Packets of the loss under report.
     lost_scratch: Vec<LostPacket>,
+    /// Of the lost packets, those lost where nothing told of a queue.
+    lost_without_queue: u64,
     stats: RecoveryStats,
 }
 
@@ -142,6 +147,7 @@ impl Recovery {
             rtt: RttEstimator::new(config.initial_rtt),
             returns: ReturnPaths::default(),
             rate: DeliveryRate::new(now),
+            capacity: Capacity::default(),
             tolerance: ReorderingTolerance::new(
                 config.packet_threshold,
                 config.max_packet_threshold,
@@ -173,6 +179,7 @@ impl Recovery {
             slow_start: true,
             ack_request: None,
             lost_scratch: Vec::new(),
+            lost_without_queue: 0,
             stats: RecoveryStats::default(),
         };
         recovery.note_controller_state();
@@ -285,9 +292,23 @@ impl Recovery {
         self.rate.lost()
     }
 
-    /// How fast the path delivered during the last round trip that the application filled.
-    pub fn delivery_rate(&self) -> Option<Rate> {
-        self.rate.newest()
+    /// How fast the path delivered while a queue stood before its bottleneck, if one did and nothing has
+    /// shown since that it does more.
+    pub fn capacity(&self) -> Option<Rate> {
+        self.capacity.known()
+    }
+
+    /// Packets lost where neither round trips nor what was in flight told of a queue: what the path loses
+    /// by itself, not what our own data makes it drop.
+    pub fn lost_without_queue(&self) -> u64 {
+        self.lost_without_queue
+    }
+
+    fn round_trips(&self) -> RoundTrips {
+        RoundTrips {
+            min: self.rtt.min(),
+            recent: self.rtt.recent(),
+        }
     }
 
     /// Counters since the path began.

@@ -23,8 +23,6 @@ pub(super) struct DeliveryRate {
     /// The application-limited phase ends when this much is delivered; 0 outside of one.
     app_limited_until: u64,
     pending: Option<Pending>,
-    /// What the newest sample that the application did not limit found.
-    newest: Option<Rate>,
 }
 
 /// The newest packet an ACK acknowledges.
@@ -45,12 +43,7 @@ impl DeliveryRate {
             lost: 0,
             app_limited_until: 0,
             pending: None,
-            newest: None,
         }
-    }
-
-    pub(super) fn newest(&self) -> Option<Rate> {
-        self.newest
     }
 
     pub(super) fn delivered(&self) -> u64 {
@@ -135,9 +128,6 @@ impl DeliveryRate {
         }
         let delivered = self.delivered.saturating_sub(snapshot.delivered);
         let delivery_rate = Rate::from_bytes_over(delivered, interval);
-        if !pending.app_limited || self.newest.is_none_or(|newest| newest < delivery_rate) {
-            self.newest = Some(delivery_rate);
-        }
         Some(RateSample {
             delivered,
             interval,

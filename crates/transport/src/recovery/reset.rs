@@ -87,6 +87,7 @@ impl Recovery {
         self.rtt = RttEstimator::new(self.rtt.initial());
         self.returns = ReturnPaths::default();
         self.rate = DeliveryRate::new(now);
+        self.capacity.forget();
         self.owd = OneWayDelay::default();
         self.ecn.restart();
         self.tolerance.restart();

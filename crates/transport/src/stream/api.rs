@@ -62,6 +62,7 @@ impl StreamSet {
 
     /// Ends the stream after the bytes written so far.
     pub fn finish(&mut self, id: StreamId) -> Result<(), WriteError> {
+        self.widen(id);
         self.send_half(id)
             .ok_or(WriteError::UnknownStream)?
             .finish()?;
@@ -226,6 +227,7 @@ impl StreamSet {
         len: usize,
         append: impl FnOnce(&mut SendBuffer, usize),
     ) -> Result<usize, WriteError> {
+        self.widen(id);
         let room = self.send_room();
         let stream = self.table.get_mut(id).ok_or(WriteError::UnknownStream)?;
         let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;

@@ -256,8 +256,9 @@ impl StreamSet {
             return Err(TransportError::flow_control("stream data beyond MAX_DATA"));
         }
         self.received += fresh;
+        recv.window.raise_window(self.least_window);
         let tuned = recv.window.tune(now, rtt);
-        if tuned {
+        if tuned || self.least_window > 0 {
             // One stream must be able to use its window.
             self.window.raise_window(
                 recv.window

@@ -106,6 +106,8 @@ pub struct StreamSet {
     max_send_buffer_bytes: u64,
 
     stream_window: WindowConfig,
+    /// What each stream's window is raised to when data comes for it.
+    least_window: u64,
     /// What we let the peer send on the connection.
     window: ReceiveWindow,
     /// Sum of the highest offsets of all streams.
@@ -159,6 +161,7 @@ impl StreamSet {
             send_buffer_bytes: config.send_buffer_bytes.min(MIN_SEND_BUFFER_BYTES),
             max_send_buffer_bytes: config.send_buffer_bytes,
             stream_window: config.stream_receive_window,
+            least_window: 0,
             window: ReceiveWindow::new(config.connection_receive_window),
             received: 0,
             borrowed: 0,
@@ -483,6 +486,33 @@ impl StreamSet {
                 stream.waiting = false;
                 self.wake_writer(id);
             }
+        }
+    }
+
+    /// So many paths carry data. What one of them loses while it finds out what it can carry holds up
+    /// what the others bring meanwhile: a stream's window begins with twice the usual for each.
+    pub fn set_paths(&mut self, paths: usize) {
+        let windows = if paths > 1 { 2 * paths as u64 } else { 0 };
+        self.least_window = self.stream_window.initial.saturating_mul(windows);
+    }
+
+    /// A stream of our own begins: the larger window for the answer goes along with the request.
+    fn widen(&mut self, id: StreamId) {
+        let least = self.least_window;
+        let Some(stream) = self.table.get_mut(id).filter(|_| least > 0) else {
+            return;
+        };
+        let (Some(send), Some(recv)) = (&stream.send, &mut stream.recv) else {
+            return;
+        };
+        if send.buffer().end() > 0 || !self.limits.is_local(id) {
+            return;
+        }
+        recv.window.raise_window(least);
+        let wants = recv.window.wants_grant();
+        self.window.raise_window(least.saturating_add(least / 2));
+        if wants {
+            self.owe(id, table::due::MAX_STREAM_DATA);
         }
     }
 

@@ -33,6 +33,8 @@ struct Course {
     doubling: Option<(f64, f64)>,
     /// What leaves only makes the queue longer.
     queues: bool,
+    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest.
+    overfills: bool,
 }
 
 impl Course {
@@ -44,8 +46,13 @@ impl Course {
             delay: path.one_way_delay().as_secs_f64() + 2.0 * path.loss * rtt,
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
-            doubling: (path.slow_start && !path.queues()).then_some((window, rtt)),
+            doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
             queues: path.queues(),
+            overfills: path.slow_start
+                && path.capacity.is_some_and(|capacity| {
+                    let holds = capacity.bytes_in(path.min_rtt);
+                    path.in_flight > holds.saturating_add(holds / 2)
+                }),
         }
     }
 
@@ -111,6 +118,8 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
         wanted(view).map(|path| (path, Course::new(path))).collect();
     paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     let bytes = view.waiting.max(1) as f64;
+    // What is under way arrives before what is sent now, and lets the receiver's window move, too.
+    let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
     let end = completion(paths.iter().map(|(_, course)| course), bytes);
     let chosen = paths
         .iter()
@@ -121,6 +130,9 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             }
             let part = course.delivered(end);
             if index > 0 {
+                if course.overfills {
+                    return None;
+                }
                 let others = || {
                     let others = paths
                         .iter()
@@ -130,7 +142,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
                 };
                 let useful = part >= path.datagram.min(view.waiting) as f64
                     && course.delay + margin.as_secs_f64() < completion(others(), bytes)
-                    && !(view.more_follows && holds_up(others(), course, bytes));
+                    && !(view.more_follows && holds_up(others(), course, bytes + in_flight));
                 if !useful {
                     return None;
                 }
@@ -144,7 +156,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     })
 }
 
-/// Whether faster paths would have sent all `bytes` that may be sent before what goes on `slow` is there
+/// Whether faster paths would have sent all `bytes` of the receiver's window before what goes on `slow` is there
 /// and has let the receiver's window move: then they would have to wait for it.
 fn holds_up<'a>(others: impl Iterator<Item = &'a Course>, slow: &Course, bytes: f64) -> bool {
     let faster = others.filter(|course| course.delay < slow.delay);

@@ -51,14 +51,16 @@ pub struct PathView {
     pub window: u64,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// What the path delivers: the newest measurement, as long as a queue shows that it is all the path
-    /// can do; else the controller's estimate of bandwidth, or a window a round trip.
+    /// What the path delivers: its capacity if that is known; else the controller's estimate of
+    /// bandwidth, or a window a round trip.
     pub rate: Rate,
+    /// What it delivered while a queue stood, if nothing has shown since that it can do more.
+    pub capacity: Option<Rate>,
     /// Whether the window still doubles every round trip.
     pub slow_start: bool,
     /// Bytes of a full datagram.
     pub datagram: u64,
-    /// Share of packets lost, 0 to 1: of ours, or of the peer's if that is more.
+    /// Share of packets that the path loses by itself, 0 to 1: of ours, or of the peer's if that is more.
     pub loss: f64,
 }
 
@@ -79,10 +81,13 @@ impl PathView {
         seen.max(shortest + queue)
     }
 
-    /// Whether round trips have grown so much that a queue must be filling: the window grows faster than
-    /// the path delivers.
+    /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.
     pub fn queues(&self) -> bool {
-        self.recent_rtt > self.min_rtt + self.min_rtt / 4
+        let ample = self.min_rtt + self.min_rtt / 4;
+        self.recent_rtt > ample
+            || self
+                .capacity
+                .is_some_and(|capacity| capacity.time_for(self.in_flight) > ample)
     }
 
     /// Bytes the window still takes.

@@ -26,6 +26,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         window: (mbps * 1_000_000 / 8 * ms / 1_000).max(12_000),
         in_flight: 0,
         rate,
+        capacity: None,
         slow_start: false,
         datagram: 1_200,
         loss: 0.0,
