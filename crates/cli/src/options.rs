@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, builder::PossibleValuesParser};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tautline::{
-    ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd, MultipathConfig,
+    AckRouting, ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd, MultipathConfig,
     ServerConfig, TransportConfig,
     tls::{ClientTls, Fingerprint},
     transport::{
@@ -42,6 +42,11 @@ pub(crate) struct TransportOptions {
     #[arg(long, value_name = "NAME", default_value = "auto",
           value_parser = PossibleValuesParser::new(multipath::sched::registry::names()))]
     pub(crate) scheduler: String,
+    /// Which of several paths carries the acknowledgements of what this end receives: that of the packets,
+    /// the one with the fastest way back, or that one with all of them together
+    #[arg(long, value_name = "NAME", default_value = "same-path",
+          value_parser = PossibleValuesParser::new(AckRouting::names()))]
+    pub(crate) ack_routing: String,
     /// Write a qlog trace of each connection into this directory (made if missing)
     #[arg(long, value_name = "DIR")]
     pub(crate) qlog_dir: Option<PathBuf>,
@@ -72,6 +77,7 @@ impl TransportOptions {
         if let Some(scheduler) = multipath::sched::registry::by_name(&self.scheduler) {
             config.scheduler = scheduler;
         }
+        config.ack_routing = AckRouting::by_name(&self.ack_routing).unwrap_or_default();
         config
     }
 }

@@ -62,6 +62,7 @@ pub const PLANS: &[Bundled] = plans![
     "mp-fec",
     "mp-16",
     "mp-kernel",
+    "mp-acks",
     "pages",
     "starlink",
     "video",

@@ -68,6 +68,10 @@ pub struct StackOptions {
     /// it, nothing of the kind is negotiated. `tautline` alone, of the stacks of this crate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<String>,
+    /// Which of several paths carries the acknowledgements of what an end receives: `same-path` (the
+    /// default), `one-path`, `grouped`; `tautline` with `multipath` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack_routing: Option<String>,
     /// When the workload begins: `connected` (the default), or `paths`: not before each of its paths
     /// is validated, or known not to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,6 +134,7 @@ impl Default for StackOptions {
             fec_mode: None,
             paths: None,
             multipath: None,
+            ack_routing: None,
             ready: None,
             initial_window: None,
             receive_window: None,

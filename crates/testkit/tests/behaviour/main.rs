@@ -21,6 +21,7 @@ mod messages;
 mod migration;
 mod multipath;
 mod multipath_abuse;
+mod multipath_acks;
 mod multipath_costs;
 mod multipath_pins;
 mod multipath_trouble;

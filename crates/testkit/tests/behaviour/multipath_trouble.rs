@@ -13,7 +13,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{MultipathConfig, PathCost, PathPin, PathStatus},
+    multipath::{AckRouting, MultipathConfig, PathCost, PathPin, PathStatus},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -716,8 +716,23 @@ impl Trouble {
     }
 }
 
-fn live_through(seed: u64, links: usize, acts: &[Act]) {
-    let mut trouble = Trouble::new(seed, links, |_| {});
+fn routings() -> impl Strategy<Value = AckRouting> {
+    prop_oneof![
+        Just(AckRouting::SamePath),
+        Just(AckRouting::OnePath),
+        Just(AckRouting::Grouped),
+        Just(AckRouting::Alternate),
+    ]
+}
+
+fn live_through(seed: u64, links: usize, routings: [AckRouting; 2], acts: &[Act]) {
+    let next = Cell::new(0);
+    let mut trouble = Trouble::new(seed, links, |config| {
+        // First the client's, then the server's.
+        let mut multipath = MultipathConfig::default();
+        multipath.ack_routing = routings[next.replace(1)];
+        config.multipath = Some(multipath);
+    });
     let mut up = vec![true; links];
     for act in acts {
         trouble.act(act, &mut up);
@@ -756,9 +771,10 @@ proptest! {
     fn any_sequence_of_troubles_is_survived(
         seed in any::<u64>(),
         links in 1..6usize,
+        routings in [routings(), routings()],
         acts in acts(),
     ) {
-        live_through(seed, links, &acts);
+        live_through(seed, links, routings, &acts);
     }
 }
 

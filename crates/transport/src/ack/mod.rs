@@ -137,12 +137,14 @@ pub struct SendView {
     pub ptos: u64,
     /// Packets received from the peer so far.
     pub packets_received: u64,
+    /// Packets received so far on the path that brings this one's acknowledgements: most often itself.
+    pub packets_returned: u64,
     /// Of these, packets that held an ACK.
     pub acks_received: u64,
-    /// Packet numbers below the largest received that have not come: the return path dropped them,
-    /// they are late, or the peer left them out on purpose.
+    /// Packet numbers below the largest received there that have not come: the return path dropped
+    /// them, they are late, or the peer left them out on purpose.
     pub packets_missing: u64,
-    /// Packets that arrived with a CE mark so far.
+    /// Packets that arrived there with a CE mark so far.
     pub packets_marked: u64,
 }
 
@@ -175,6 +177,7 @@ impl SendView {
             packets_lost: 0,
             ptos: 0,
             packets_received: 0,
+            packets_returned: 0,
             acks_received: 0,
             packets_missing: 0,
             packets_marked: 0,
@@ -198,6 +201,11 @@ pub trait AckPolicy: fmt::Debug + Send {
     /// Packets go another way from now on (migration): what the old one could carry says nothing.
     /// What was asked of the peer is repeated unless [`Self::request`] wishes otherwise.
     fn on_new_network_path(&mut self) {}
+    /// Another path brings the acknowledgements from now on: what the former one could carry says
+    /// nothing.
+    fn on_new_return_path(&mut self) {
+        self.on_new_network_path();
+    }
     /// The longest this policy may hold an ACK now.
     fn max_ack_delay(&self) -> Duration;
     /// The reordering threshold in force; 0 means that reordering never hastens an ACK.

@@ -57,7 +57,7 @@ impl ReturnPath {
             return Verdict::Unknown;
         }
         self.rounds += 1;
-        let came = view.packets_received.saturating_sub(self.received);
+        let came = view.packets_returned.saturating_sub(self.received);
         // Late packets may have come since: then less is missing than was.
         let missing = view.packets_missing.saturating_sub(self.missing);
         let marked = view.packets_marked.saturating_sub(self.marked);
@@ -85,7 +85,7 @@ impl ReturnPath {
     }
 
     fn restart(&mut self, view: &SendView) {
-        self.received = view.packets_received;
+        self.received = view.packets_returned;
         self.missing = view.packets_missing;
         self.marked = view.packets_marked;
         self.acks = view.acks_received;

@@ -301,6 +301,7 @@ impl Rounds {
         self.view.packets_acked += acked;
         self.view.acks_received += acks;
         self.view.packets_received += acks;
+        self.view.packets_returned += acks;
         self.view.packets_missing += missing;
         self.policy.on_round(&self.view);
         self.policy.request(&self.view)

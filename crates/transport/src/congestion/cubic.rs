@@ -11,6 +11,8 @@ use super::{
     minimum_window,
     window_use::WindowUse,
 };
+use std::time::Duration;
+
 use crate::time::Instant;
 
 /// Scale of the cubic curve in datagrams per second cubed. RFC 9438 s5.1.
@@ -361,6 +363,12 @@ impl CongestionController for Cubic {
     fn on_mtu(&mut self, mtu: u64) {
         self.mtu = mtu.max(1);
         self.window = self.window.max(self.minimum());
+    }
+
+    fn on_return_path(&mut self, _now: Instant, _before: Duration, _after: Duration) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.on_return_path();
+        }
     }
 
     fn on_restart_from_idle(&mut self, now: Instant) {

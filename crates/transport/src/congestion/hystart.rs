@@ -67,6 +67,13 @@ impl HyStart {
         matches!(self.phase, Phase::Conservative { .. })
     }
 
+    /// What round trips were says nothing about those to come: the way back is another one.
+    pub(super) fn on_return_path(&mut self) {
+        (self.last_round_min, self.current_round_min) = (None, None);
+        self.samples = 0;
+        self.phase = Phase::Standard;
+    }
+
     /// An acknowledgement in slow start; `tested` says whether the window may grow at all.
     pub(super) fn on_ack(&mut self, event: &AckEvent, mtu: u64, tested: bool) -> Growth {
         if self.round_end.is_none_or(|end| event.largest_acked >= end)

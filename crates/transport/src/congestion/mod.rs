@@ -307,6 +307,9 @@ pub trait CongestionController: fmt::Debug + Send {
     /// The peer was asked to acknowledge this rarely (ACK_FREQUENCY): so much may be in flight
     /// beyond what the path holds, waiting for an ACK.
     fn on_ack_request(&mut self, _request: &AckRequest) {}
+    /// Acknowledgements come another way from now on: the shortest round trip is `after`, by the former way
+    /// it was `before`. The difference tells nothing of queues, and of the way there nothing at all.
+    fn on_return_path(&mut self, _now: Instant, _before: Duration, _after: Duration) {}
     /// Sending resumes after nothing was in flight.
     fn on_restart_from_idle(&mut self, _now: Instant) {}
     /// What this controller shows to those of the connection's other paths; `None` for one that minds its

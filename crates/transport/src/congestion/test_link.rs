@@ -585,6 +585,9 @@ impl CongestionController for Box<dyn CongestionController> {
     fn on_ack_request(&mut self, request: &AckRequest) {
         (**self).on_ack_request(request);
     }
+    fn on_return_path(&mut self, now: Instant, before: Duration, after: Duration) {
+        (**self).on_return_path(now, before, after);
+    }
     fn on_restart_from_idle(&mut self, now: Instant) {
         (**self).on_restart_from_idle(now);
     }

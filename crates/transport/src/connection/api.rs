@@ -287,6 +287,8 @@ impl Connection {
             cost: path.cost.cost,
             degraded: path.is_silent(),
             rtt: rtt.smoothed(),
+            acks_by: path.recovery.returned_by().unwrap_or(id),
+            own_rtt: path.recovery.rtt_by(id).map(|rtt| rtt.smoothed()),
             min_rtt: rtt.min(),
             latest_rtt: rtt.latest(),
             rtt_variance: rtt.variance(),

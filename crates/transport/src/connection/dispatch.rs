@@ -69,7 +69,7 @@ impl Connection {
                 self.on_retire_connection_id(received, path.unwrap_or(PathId::ZERO), sequence)
             }
             Frame::PathChallenge(data) => self.on_path_challenge(received, data),
-            Frame::PathResponse(data) => self.on_path_response(now, &data),
+            Frame::PathResponse(data) => self.on_path_response(now, received.path, &data),
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(received),
             Frame::AckFrequency {
@@ -104,7 +104,7 @@ impl Connection {
                 path,
                 available,
                 sequence,
-            } => self.on_path_status(path, available, sequence),
+            } => self.on_path_status(received, path, available, sequence),
             Frame::MaxPathId(max) => self.on_max_path_id(max),
             Frame::PathsBlocked(at) => self.on_paths_blocked(at),
             Frame::PathCidsBlocked {
@@ -167,6 +167,8 @@ impl Connection {
             handshake_confirmed: self.life.confirmed,
             peer_completed_address_validation: self.peer_validated_us(),
             timestamps_exponent: super::TIMESTAMPS_EXPONENT,
+            returned_by: received.path,
+            elsewhere: received.path != id,
         };
         let Some(path) = self.paths.get_mut(id) else {
             return Ok(());
@@ -177,7 +179,7 @@ impl Connection {
                 smoothed_rtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
                 latest_rtt: rtt.latest(),
-                probe_timeout: rtt.pto_base() + peer_max_ack_delay,
+                probe_timeout: path.recovery.pto_base() + peer_max_ack_delay,
                 congestion_window: path.recovery.window(),
             };
             sender.on_path(id, state);
@@ -192,17 +194,22 @@ impl Connection {
         };
         let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
         let ecn_before = path.recovery.ecn_phase();
+        let returned_by = path.recovery.returned_by();
         let summary = path
             .recovery
             .on_ack(space, kind, ack, &context, &mut fates)?;
         fates.settle_acked();
         fates.settle_observed();
-        let (acked_ack, new_mtu) = (fates.acked_ack, fates.new_mtu);
+        let new_mtu = fates.new_mtu;
+        let acked_acks = std::mem::take(&mut fates.acked_acks);
         if let Some(sequence) = fates.acked_request {
             path.ack_frequency.on_acked(sequence);
         }
         if let Some(mtu) = new_mtu {
             path.recovery.on_mtu(mtu);
+        }
+        if returned_by.is_some() && path.recovery.returned_by() != returned_by {
+            path.ack.on_new_return_path();
         }
         if kind == SpaceKind::Data
             && let Some(largest) = summary.largest_newly_acked
@@ -210,7 +217,7 @@ impl Connection {
         {
             keys.on_acked(now, id, largest, received.key_phase)?;
         }
-        self.apply_deferred(kind, acked_ack);
+        self.apply_deferred(kind, acked_acks);
         if kind == SpaceKind::Data
             && let Some(sender) = &mut self.fec.sender
         {

@@ -1,5 +1,7 @@
 //! What acknowledgement and loss of packets mean to each room.
 
+use smallvec::SmallVec;
+
 use super::{Connection, handshake::CryptoStreams, multipath::unopened};
 use crate::{
     datagram::DatagramQueue,
@@ -13,6 +15,9 @@ use crate::{
     time::Instant,
     units::{PathId, StreamId},
 };
+
+/// Packet numbers by path: as many as paths whose acknowledgements went together.
+pub(crate) type AckedAcks = SmallVec<[(PathId, u64); 2]>;
 
 /// Routes tokens to rooms while recovery walks over packets.
 pub(crate) struct FrameFates<'a> {
@@ -28,8 +33,8 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) deferred: &'a mut Vec<Token>,
     /// Paths whose end the peer has acknowledged.
     pub(crate) ends_heard: &'a mut Vec<PathId>,
-    /// Largest packet number of an ACK of ours that the peer has seen.
-    pub(crate) acked_ack: Option<(PathId, u64)>,
+    /// Largest packet number of an ACK of ours that the peer has seen, by the path it is about.
+    pub(crate) acked_acks: AckedAcks,
     /// Largest sequence number of an ACK_FREQUENCY of ours that the peer has read.
     pub(crate) acked_request: Option<u64>,
     /// Datagram size that became usable or necessary.
@@ -59,7 +64,7 @@ macro_rules! frame_fates {
             acked: &mut $connection.scratch.acked,
             deferred: &mut $connection.scratch.deferred,
             ends_heard: &mut $connection.scratch.ends_heard,
-            acked_ack: None,
+            acked_acks: $crate::connection::fates::AckedAcks::new(),
             acked_request: None,
             new_mtu: None,
             seen: $crate::connection::fates::Seen::default(),
@@ -194,8 +199,10 @@ impl LossHandler for FrameFates<'_> {
             // Counted when the symbol was reported.
             Token::Datagram { .. } if self.symbol == Some(OnLoss::Nothing) => {}
             Token::Ack { path, largest } => {
-                if self.acked_ack.is_none_or(|(p, l)| p != path || largest > l) {
-                    self.acked_ack = Some((path, largest));
+                let known = self.acked_acks.iter_mut().find(|(known, _)| *known == path);
+                match known {
+                    Some((_, known)) => *known = largest.max(*known),
+                    None => self.acked_acks.push((path, largest)),
                 }
             }
             Token::Stream { .. } => {
@@ -314,8 +321,12 @@ impl LossHandler for FrameFates<'_> {
 
 impl Connection {
     /// Hands over what could not be routed while the path was borrowed.
-    pub(crate) fn apply_deferred(&mut self, kind: SpaceKind, acked_ack: Option<(PathId, u64)>) {
-        if let Some((path, largest)) = acked_ack {
+    pub(crate) fn apply_deferred(
+        &mut self,
+        kind: SpaceKind,
+        acked_acks: impl IntoIterator<Item = (PathId, u64)>,
+    ) {
+        for (path, largest) in acked_acks {
             let space = match kind {
                 SpaceKind::Initial => self.spaces.initial.as_mut(),
                 SpaceKind::Handshake => self.spaces.handshake.as_mut(),

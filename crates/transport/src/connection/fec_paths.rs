@@ -35,8 +35,8 @@ impl Connection {
         let paths = self.paths.iter().filter(answers);
         let paths = paths.filter(|path| !any || wanted(path));
         sender.look_at_paths(paths.map(|path| {
-            let view = view_of(path, false);
             let rtt = path.recovery.rtt();
+            let view = view_of(path, false, rtt.min() / 2);
             let peer_delay = path.ack_frequency.max_ack_delay(peer_delay);
             PathOutlook {
                 id: path.id,

@@ -207,9 +207,7 @@ impl Connection {
         let announced = self.peer_max_ack_delay();
         self.paths
             .iter()
-            .map(|path| {
-                path.recovery.rtt().pto_base() + path.ack_frequency.max_ack_delay(announced)
-            })
+            .map(|path| path.recovery.pto_base() + path.ack_frequency.max_ack_delay(announced))
             .max()
             .unwrap_or(Duration::from_secs(1))
     }

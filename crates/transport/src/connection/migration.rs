@@ -46,7 +46,7 @@ impl Connection {
     }
 
     pub(super) fn pto(path: &Path) -> Duration {
-        path.recovery.rtt().pto_base()
+        path.recovery.pto_base()
     }
 
     /// Moves a path to another network path, which is then validated. `received` bytes came from there.
@@ -184,6 +184,7 @@ impl Connection {
     pub(crate) fn on_path_response(
         &mut self,
         now: Instant,
+        by: PathId,
         data: &[u8; 8],
     ) -> Result<(), TransportError> {
         for index in 0..self.paths.len() {
@@ -195,6 +196,7 @@ impl Connection {
                 continue;
             };
             let pto = Self::pto(path);
+            let took = path.network.answered_in(now, data);
             if let Some(proof) = path.network.on_response(now, pto, data) {
                 let to = path.network.four_tuple();
                 if path.starts_over {
@@ -205,6 +207,8 @@ impl Connection {
                     return Ok(());
                 }
                 path.forget_previous();
+                // An answer returns on the path of its challenge. RFC 10069 s3.1.
+                path.answered_in = took.filter(|_| by == id);
                 if path.phase == PathPhase::Opening {
                     path.phase = PathPhase::Open;
                     path.mtu.start(self.peer.max_udp_payload_size);

@@ -14,6 +14,8 @@
 //! [`Connection::poll_timeout`]. After the end of a connection that nobody will ask anything any more,
 //! [`Connection::abandon`] frees what only the application could want.
 
+mod ack_requests;
+mod ack_route;
 mod aftermath;
 mod api;
 mod close;
@@ -247,6 +249,7 @@ impl Connection {
         self.catch_up_with_messages(now);
         self.review_paths(now);
         self.review_costs(now);
+        self.review_ack_route(now);
         self.review_coupling(now);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
@@ -286,73 +289,6 @@ impl Connection {
             phase,
             by_peer: true,
         });
-    }
-
-    /// Tells the ACK policy, about once a round trip, how the path does, and asks what it wants of
-    /// the peer.
-    fn review_ack_frequency(&mut self, now: Instant, id: PathId) {
-        if !self.life.confirmed {
-            return;
-        }
-        let peer_max = Duration::from_millis(self.peer.max_ack_delay_ms);
-        let Some(path) = self.paths.get_mut(id) else {
-            return;
-        };
-        if now < path.ack_frequency.next_review {
-            return;
-        }
-        let rtt = path.recovery.rtt();
-        if !rtt.has_sample() {
-            // Nothing is known of a new network path yet.
-            return;
-        }
-        let (smoothed, min) = (rtt.smoothed(), rtt.min());
-        path.ack_frequency.next_review = now + smoothed;
-        let mut view = crate::ack::SendView::new(
-            now,
-            smoothed,
-            min,
-            path.recovery.window(),
-            u64::from(path.mtu.current()),
-            Duration::from_micros(self.peer.min_ack_delay_us.unwrap_or(0)),
-            peer_max,
-            path.recovery.packet_threshold(),
-        );
-        let (stats, acks) = (path.recovery.stats(), path.ack_stats());
-        view.packets_acked = stats.packets_acked;
-        view.packets_lost = stats.packets_lost;
-        view.ptos = stats.ptos;
-        view.packets_received = path.space.received.count();
-        view.acks_received = acks.acks_received;
-        view.packets_missing = acks.packets_missing;
-        view.packets_marked = path.space.received.ecn_counts().ce;
-        path.ack.on_round(&view);
-        if self.peer.min_ack_delay_us.is_none() {
-            return;
-        }
-        let wish = path.ack.request(&view);
-        if let Some(request) = path.ack_frequency.on_review(wish) {
-            let name = path.ack.name();
-            self.observer.emit(now, || observe::Event::PolicyDecision {
-                policy: "ack",
-                name,
-                path: Some(id),
-                decision: "request",
-                values: [
-                    Some(request.ack_eliciting_threshold as f64),
-                    Some(request.max_ack_delay.as_secs_f64()),
-                ],
-            });
-        }
-    }
-
-    /// A lost ACK_FREQUENCY is replaced by the newest request, with a new sequence number.
-    fn resend_ack_frequency(&mut self, sequence: u64) {
-        for path in self.paths.iter_mut() {
-            if path.ack_frequency.next_sequence == sequence + 1 {
-                path.ack_frequency.to_send = path.ack_frequency.last;
-            }
-        }
     }
 
     fn peer_max_ack_delay(&self) -> Duration {

@@ -13,12 +13,14 @@ use super::{
     migration::{ISSUED_IDS, can_reach},
     path_frames::write_path_news,
     path_trace::PathTrace,
+    rx::Received,
 };
 use crate::{
     endpoint::DatagramMeta,
     error::{Code, TransportError},
     multipath::{
-        AbandonPathError, OpenPathError, PathIds, PathNotices, PathStatus, Unopened, abandon,
+        AbandonPathError, AckRouting, OpenPathError, PathIds, PathNotices, PathStatus, Unopened,
+        abandon,
         sched::{PathView, Scheduler},
     },
     packet::{PacketWriter, Token},
@@ -40,6 +42,11 @@ pub(crate) struct Multipath {
     pub(super) ids: PathIds,
     pub(super) notices: PathNotices,
     pub(super) scheduler: Box<dyn Scheduler>,
+    pub(super) ack_routing: AckRouting,
+    /// The path that carries all acknowledgements, if one does.
+    pub(super) acks_on: Option<PathId>,
+    /// The number of the next ACK_FREQUENCY.
+    ack_requests: u64,
     /// Paths that the application asked for and that lack connection IDs.
     wishes: VecDeque<(PathId, FourTuple)>,
     /// What the paths' congestion controllers are told of each other.
@@ -56,6 +63,12 @@ impl Multipath {
     /// Whether something waits that any path may carry.
     pub(super) fn has_frames(&self) -> bool {
         !self.notices.is_empty() || self.ids.has_news()
+    }
+
+    /// A number for an ACK_FREQUENCY, larger than any before.
+    pub(super) fn next_ack_request(&mut self) -> u64 {
+        self.ack_requests += 1;
+        self.ack_requests - 1
     }
 
     /// Whether the application waits for the path to open.
@@ -103,6 +116,9 @@ impl Connection {
             ids: PathIds::new(config.initial_max_path_id(), remote_max),
             notices: PathNotices::default(),
             scheduler: config.scheduler.build(),
+            ack_routing: config.ack_routing,
+            acks_on: None,
+            ack_requests: 0,
             wishes: VecDeque::new(),
             coupling: CouplingReview::default(),
             views: Vec::new(),
@@ -230,6 +246,7 @@ impl Connection {
         path.remote_cids = remote_cids;
         path.status = unopened.status;
         path.cost.set(unopened.cost);
+        path.first_rtt = unopened.first_rtt;
         path.phase = PathPhase::Opening;
         let proven = self
             .paths
@@ -241,12 +258,21 @@ impl Connection {
         }
         if let Some(bytes) = received {
             path.network.amplification.on_received(bytes);
+            path.first_rtt.on_opened(now);
+        } else {
+            multipath.notices.opening(id, path.status.announce());
         }
         if path.mtu.limit_to(self.peer.max_udp_payload_size) {
             path.recovery.on_mtu(path.mtu.current());
         }
-        // Nothing is known of the path: a challenge is repeated as the known ones would repeat it.
-        let pto = self.paths.iter().map(Self::pto).max();
+        let pto = match path.first_rtt.estimate() {
+            Some(estimate) => {
+                path.recovery.assume_rtt(estimate);
+                None
+            }
+            // Nothing is known of the path: a challenge is repeated as the known ones would repeat it.
+            None => self.paths.iter().map(Self::pto).max(),
+        };
         path.network
             .start_validation(now, pto.unwrap_or_else(|| Self::pto(&path)));
         self.paths.insert(path);
@@ -477,7 +503,13 @@ impl Connection {
             return;
         }
         self.open_wanted_paths(now, false);
+        self.tell_of_moved_paths();
         for path in self.paths.iter_mut() {
+            if let Some(took) = path.answered_in.take()
+                && path.recovery.rtt_by(path.id).is_none()
+            {
+                path.recovery.on_own_round_trip(now, path.id, took);
+            }
             let silent = path.is_silent() && path.phase == PathPhase::Open;
             if silent == path.degraded {
                 continue;
@@ -489,6 +521,22 @@ impl Connection {
                 PathEvent::Recovered { path: path.id }
             };
             self.outbox.push(Event::Path(event));
+        }
+    }
+
+    /// What was learned of acknowledgements by a path is over when it leads another way.
+    fn tell_of_moved_paths(&mut self) {
+        for index in 0..self.paths.len() {
+            let Some(id) = self.paths.id_at(index) else {
+                continue;
+            };
+            let path = self.paths.get_mut(id);
+            if !path.is_some_and(|path| std::mem::take(&mut path.moved)) {
+                continue;
+            }
+            for other in self.paths.iter_mut().filter(|other| other.id != id) {
+                other.recovery.on_return_path_moved(id);
+            }
         }
     }
 
@@ -532,6 +580,7 @@ impl Connection {
 
     pub(super) fn on_path_status(
         &mut self,
+        received: &Received,
         id: PathId,
         available: bool,
         sequence: u64,
@@ -541,7 +590,16 @@ impl Connection {
         } else {
             PathStatus::Backup
         };
+        let (now, by) = (received.now, received.path);
+        let rtt = self.paths.get(by).map(|by| *by.recovery.rtt());
+        let rtt = rtt.filter(|rtt| by != id && rtt.has_sample());
         if let Some(path) = self.paths.get_mut(id) {
+            if let Some(rtt) = rtt {
+                path.first_rtt.on_told(now, rtt.smoothed());
+                if let Some(estimate) = path.first_rtt.estimate() {
+                    path.recovery.assume_rtt(estimate);
+                }
+            }
             if path.status.on_remote(sequence, status) {
                 let event = PathEvent::StatusChanged { path: id, status };
                 self.outbox.push(Event::Path(event));
@@ -550,6 +608,9 @@ impl Connection {
             && let Some(unopened) = multipath.ids.get_mut(id)
         {
             unopened.status.on_remote(sequence, status);
+            if let Some(rtt) = rtt {
+                unopened.first_rtt.on_told(now, rtt.smoothed());
+            }
         }
         Ok(())
     }

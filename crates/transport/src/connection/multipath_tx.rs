@@ -4,6 +4,8 @@
 //! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 
 use super::{
@@ -333,7 +335,7 @@ impl Connection {
             let (id, mtu) = (path.id, usize::from(path.mtu.datagram_size()));
             let may_send = self.permit(now, id, mtu, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
-                views.push(view_of(path, may_send));
+                views.push(view_of(path, may_send, self.way_back(path)));
             }
         }
         views
@@ -410,7 +412,7 @@ impl Connection {
     }
 }
 
-pub(super) fn view_of(path: &Path, may_send: bool) -> PathView {
+pub(super) fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> PathView {
     let rtt = path.recovery.rtt();
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
@@ -430,6 +432,7 @@ pub(super) fn view_of(path: &Path, may_send: bool) -> PathView {
         smoothed_rtt: smoothed,
         recent_rtt: rtt.recent(),
         min_rtt: rtt.min(),
+        return_delay,
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),
         window,

@@ -3,6 +3,7 @@
 //! Owns: which of them go into a packet, and in what order. Does not own: when they are due (`path/`,
 //! `space/`), where they stand among other frames (`tx.rs`).
 
+use super::ack_route::AckWay;
 use crate::{
     multipath::{PathStatus, StatusExchange, Unopened},
     packet::PacketWriter,
@@ -18,6 +19,8 @@ use crate::{
 pub(super) struct AckWriting {
     pub(super) exponent: u8,
     pub(super) multipath: bool,
+    /// Which path carries which.
+    pub(super) way: AckWay,
     pub(super) timestamps: Option<TimestampConfig>,
 }
 
@@ -81,10 +84,20 @@ pub(super) fn write_path_frames(
     writer: &mut PacketWriter<'_>,
 ) {
     let ack_path = acks.multipath.then_some(path.id);
-    if path.space.received.has_unreported() {
-        path.space
-            .received
-            .write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
+    let received = &mut path.space.received;
+    if acks.way.is_own(path.id) {
+        if received.has_unreported() || received.ack_due(now) {
+            received.write_ack(now, ack_path, acks.exponent, acks.timestamps, writer);
+        }
+    } else if path.ack_copies.is_owed()
+        && received.write_ack_copy(now, ack_path, acks.exponent, acks.timestamps, writer)
+    {
+        let rtt = path.recovery.rtt().smoothed();
+        path.ack_copies.on_written(now, rtt);
+        if full {
+            // It tells whether the path is alive on the way there.
+            path.pending.ping = true;
+        }
     }
     if !full {
         return;
@@ -174,7 +187,7 @@ pub(super) fn write_path_news(
         local,
         remote,
         status,
-        cost: _,
+        ..
     } = unopened;
     let retired = remote
         .as_mut()
@@ -182,13 +195,7 @@ pub(super) fn write_path_news(
     retired && write_connection_ids(Some(id), local, writer) && write_status(id, status, writer)
 }
 
-/// Whether a path cannot carry its own acknowledgements, or not surely.
-pub(super) fn is_stranded(path: &Path) -> bool {
-    path.is_abandoned() || path.is_silent() || path.unnamed_until.is_some()
-}
-
-/// Acknowledgements that other paths owe and cannot send themselves ride along. Others stay with their
-/// path: its round-trip time would else be a mixture.
+/// Acknowledgements of other paths that this one carries (`ack_route.rs`).
 pub(super) fn write_other_acks(
     now: Instant,
     this: PathId,
@@ -200,7 +207,7 @@ pub(super) fn write_other_acks(
         return;
     }
     for other in paths.iter_mut().filter(|other| other.id != this) {
-        if is_stranded(other) && other.space.received.ack_due(now) {
+        if acks.way.takes(now, this, other) {
             let path = acks.multipath.then_some(other.id);
             other
                 .space

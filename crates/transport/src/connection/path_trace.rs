@@ -82,7 +82,9 @@ impl Connection {
         let candidates: Vec<PathCandidate> = live()
             .map(|path| {
                 let asked = views.iter().find(|view| view.id == path.id);
-                let view = asked.copied().unwrap_or_else(|| view_of(path, false));
+                let view = asked
+                    .copied()
+                    .unwrap_or_else(|| view_of(path, false, path.recovery.rtt().min() / 2));
                 PathCandidate {
                     path: path.id,
                     verdict: verdict(path, asked, chosen_view),

@@ -616,6 +616,9 @@ impl Connection {
             confirmed,
             rtt,
         );
+        if summary.ack_eliciting {
+            path.ack_copies.on_eliciting(summary.immediate_ack);
+        }
         if kind == SpaceKind::Data {
             path.ack_stats
                 .on_received(summary.contents, received.packet_bytes);

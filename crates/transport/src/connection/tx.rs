@@ -12,9 +12,7 @@ use super::{
     lifecycle::State,
     messages::one_way_delay,
     multipath_tx::Load,
-    path_frames::{
-        AckWriting, is_stranded, write_other_acks, write_path_frames, write_probe, write_validation,
-    },
+    path_frames::{AckWriting, write_other_acks, write_path_frames, write_probe, write_validation},
     permit::Permit,
     protect::Protector,
     rx::packet_type_of,
@@ -418,10 +416,9 @@ impl Connection {
         let Some(path) = self.paths.get(id) else {
             return false;
         };
-        if path.space.received.ack_due(now)
+        if self.owes_acks(now, path)
             || self.fec.ack_due()
             || permit == Permit::Validation && path.network.wants_packet(now)
-            || self.paths.len() > 1 && self.owes_stranded_acks(now, id)
         {
             return true;
         }
@@ -436,15 +433,6 @@ impl Connection {
             || path.local_cids.peek_unsent().is_some()
             || path.remote_cids.peek_retirement().is_some()
             || path.status.unsent().is_some())
-    }
-
-    /// Whether this is the path for acknowledgements that other paths owe and cannot send.
-    fn owes_stranded_acks(&self, now: Instant, id: PathId) -> bool {
-        let due = self
-            .paths
-            .iter()
-            .any(|path| path.id != id && is_stranded(path) && path.space.received.ack_due(now));
-        due && self.main_path().is_some_and(|path| path.id == id)
     }
 
     /// PTO probes that a space of the handshake still owes.
@@ -475,6 +463,7 @@ impl Connection {
         };
         let datagram_size = builder.len() + builder.remaining();
         let builder_is_empty = builder.len() == 0;
+        let way = self.ack_way();
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
@@ -580,6 +569,7 @@ impl Connection {
                 let acks = AckWriting {
                     exponent: super::ACK_DELAY_EXPONENT,
                     multipath: self.multipath.is_some() && self.life.confirmed,
+                    way,
                     timestamps: self.timestamps,
                 };
                 if full || permit == Permit::Validation {
@@ -743,6 +733,9 @@ impl Connection {
                 more: flags.has_more,
             };
             path.ack_stats.on_sent(contents, builder.len() - before);
+            if flags.has_ack {
+                self.on_acks_sent();
+            }
         }
         tokens.clear();
         self.scratch.tokens = tokens;

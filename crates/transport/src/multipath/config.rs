@@ -1,6 +1,9 @@
 //! What a connection does with several paths.
 
-use super::sched::{SharedSchedulerFactory, registry};
+use super::{
+    AckRouting,
+    sched::{SharedSchedulerFactory, registry},
+};
 
 /// Multipath, RFC 10069. In effect where both ends have it.
 #[derive(Clone, Debug)]
@@ -11,6 +14,8 @@ pub struct MultipathConfig {
     pub max_paths: u32,
     /// Which path carries data. Default `auto`.
     pub scheduler: SharedSchedulerFactory,
+    /// Which path carries the acknowledgements of what we receive. Default `same-path`.
+    pub ack_routing: AckRouting,
 }
 
 impl Default for MultipathConfig {
@@ -18,6 +23,7 @@ impl Default for MultipathConfig {
         Self {
             max_paths: 8,
             scheduler: registry::default_factory(),
+            ack_routing: AckRouting::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{PathCost, StatusExchange};
 use crate::{
     error::TransportError,
-    path::{LocalCids, RemoteCids},
+    path::{FirstRtt, LocalCids, RemoteCids},
     units::PathId,
     wire::{ConnectionId, NewConnectionId},
 };
@@ -24,6 +24,8 @@ pub(crate) struct Unopened {
     /// Status may be told before use.
     pub(crate) status: StatusExchange,
     pub(crate) cost: PathCost,
+    /// When that was, for the path's first round trip.
+    pub(crate) first_rtt: FirstRtt,
 }
 
 impl Unopened {

@@ -9,6 +9,7 @@
 //! Called by: `connection/`.
 //! Spec: RFC 10069.
 
+mod acks;
 mod config;
 mod cost;
 mod ids;
@@ -17,6 +18,7 @@ mod pin;
 pub mod sched;
 mod status;
 
+pub use acks::AckRouting;
 pub use config::MultipathConfig;
 pub use cost::PathCost;
 pub(crate) use cost::{CapUse, CostMeter};

@@ -1,10 +1,12 @@
 //! Frames about paths that any path may carry.
 //!
-//! Owns: what waits to be told of MAX_PATH_ID, PATHS_BLOCKED, PATH_CIDS_BLOCKED and PATH_ABANDON.
+//! Owns: what waits to be told of MAX_PATH_ID, PATHS_BLOCKED, PATH_CIDS_BLOCKED and PATH_ABANDON,
+//! and of paths that open.
 //! Each kind is bounded by the number of paths.
 
 use std::collections::BTreeMap;
 
+use super::PathStatus;
 use crate::{packet::PacketWriter, units::PathId, wire::Frame};
 
 /// What waits to be told.
@@ -18,6 +20,8 @@ pub(crate) struct PathNotices {
     cids_blocked: BTreeMap<PathId, u64>,
     /// Paths to abandon, and why.
     abandon: BTreeMap<PathId, u64>,
+    /// Paths that open just now: their status and its sequence number.
+    opening: BTreeMap<PathId, (u64, PathStatus)>,
 }
 
 impl PathNotices {
@@ -26,6 +30,7 @@ impl PathNotices {
             && self.paths_blocked.is_none()
             && self.cids_blocked.is_empty()
             && self.abandon.is_empty()
+            && self.opening.is_empty()
     }
 
     pub(crate) fn max_path_id(&mut self, max: u64) {
@@ -44,14 +49,31 @@ impl PathNotices {
         self.abandon.insert(path, code);
     }
 
+    /// Tells on another path, at the moment in which `path` opens, that it does.
+    pub(crate) fn opening(&mut self, path: PathId, (sequence, status): (u64, PathStatus)) {
+        self.opening.insert(path, (sequence, status));
+    }
+
     /// Nothing of `path` needs to be told any more.
     pub(crate) fn forget(&mut self, path: PathId) {
+        self.opening.remove(&path);
         self.abandon.remove(&path);
         self.cids_blocked.remove(&path);
     }
 
     /// Writes what fits.
     pub(crate) fn write(&mut self, writer: &mut PacketWriter<'_>) {
+        while let Some((&path, &(sequence, status))) = self.opening.first_key_value() {
+            let frame = Frame::PathStatus {
+                path,
+                available: status == PathStatus::Available,
+                sequence,
+            };
+            if !writer.push(&frame) {
+                return;
+            }
+            self.opening.pop_first();
+        }
         while let Some((&path, &code)) = self.abandon.first_key_value() {
             if !writer.push(&Frame::PathAbandon { path, code }) {
                 return;

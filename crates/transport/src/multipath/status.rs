@@ -32,6 +32,13 @@ impl StatusExchange {
         }
     }
 
+    /// Tells the peer of the path, whatever our wish: its sequence number and what it is.
+    pub(crate) fn announce(&mut self) -> (u64, PathStatus) {
+        self.sequence += 1;
+        self.to_send = false;
+        (self.sequence, self.local)
+    }
+
     /// The peer's wish; whether it is news.
     pub(crate) fn on_remote(&mut self, sequence: u64, status: PathStatus) -> bool {
         if self.remote.is_some_and(|(known, _)| sequence <= known) {

@@ -101,8 +101,12 @@ pub struct PathStats {
     pub status: PathStatus,
     /// Whether packets on it have gone unanswered for a probe timeout.
     pub degraded: bool,
-    /// Smoothed round-trip time.
+    /// Smoothed round-trip time: there on this path, back on [`Self::acks_by`].
     pub rtt: Duration,
+    /// The path by which the peer sends most acknowledgements of this one; itself until it does.
+    pub acks_by: PathId,
+    /// Smoothed round-trip time there and back on this path; `None` if nothing has measured it.
+    pub own_rtt: Option<Duration>,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// Newest round-trip sample.

@@ -9,10 +9,12 @@
 //! Called by: `connection/`.
 //! Spec: RFC 9000 s8-9, RFC 8899, RFC 10069.
 
+mod ack_copies;
 mod ack_frequency;
 mod ack_stats;
 mod amplification;
 mod cids;
+mod first_rtt;
 mod lifecycle;
 mod mtu;
 mod network;
@@ -22,16 +24,20 @@ mod validation;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use ack_copies::AckCopies;
 pub(crate) use ack_frequency::AckFrequencyState;
 pub use ack_stats::AckStats;
 pub(crate) use ack_stats::Contents;
 pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};
+pub(crate) use first_rtt::FirstRtt;
 pub use lifecycle::{PathEvent, PathStats};
 pub(crate) use mtu::MtuDiscovery;
 pub(crate) use network::NetworkPath;
 pub(crate) use set::PathSet;
 pub(crate) use validation::{Proof, Validation, ValidationFailed};
+
+use std::time::Duration;
 
 use crate::{
     ack::AckPolicy,
@@ -86,6 +92,8 @@ pub(crate) struct Path {
     pub(crate) spin: SpinBit,
     /// Sequence number of the next ACK_FREQUENCY frame, and the newest one waiting to be sent.
     pub(crate) ack_frequency: AckFrequencyState,
+    /// Acknowledgements here while another path carries them.
+    pub(crate) ack_copies: AckCopies,
     /// The pacer lets nothing go before.
     pub(crate) pacing_until: Option<Instant>,
     /// Our address changed and no connection ID is left for the new one: nothing leaves before
@@ -101,6 +109,12 @@ pub(crate) struct Path {
     pub(crate) status: StatusExchange,
     /// What using it costs.
     pub(crate) cost: CostMeter,
+    /// What its first round trip will be.
+    pub(crate) first_rtt: FirstRtt,
+    /// How long the peer took to answer a challenge, until the round trip is known otherwise.
+    pub(crate) answered_in: Option<Duration>,
+    /// It leads another way than before, and the others have not heard of it.
+    pub(crate) moved: bool,
     /// The application was told that the path does not answer.
     pub(crate) degraded: bool,
 }
@@ -198,6 +212,7 @@ impl Path {
             bytes_received: 0,
             spin: SpinBit::new(config.spin_bit, rng),
             ack_frequency: AckFrequencyState::default(),
+            ack_copies: AckCopies::default(),
             pacing_until: None,
             unnamed_until: None,
             previous_until: None,
@@ -205,6 +220,9 @@ impl Path {
             phase: PathPhase::Open,
             status: StatusExchange::default(),
             cost: CostMeter::default(),
+            first_rtt: FirstRtt::default(),
+            answered_in: None,
+            moved: false,
             degraded: false,
         }
     }
@@ -277,6 +295,8 @@ impl Path {
     /// RFC 9000 s9.4.
     pub(crate) fn start_over(&mut self, now: Instant) {
         self.starts_over = false;
+        self.answered_in = None;
+        self.moved = true;
         self.recovery.reset_for_new_network_path(now);
         self.ack_frequency.on_new_network_path(now);
         self.ack.on_new_network_path();

@@ -115,6 +115,12 @@ impl NetworkPath {
         Some(proof)
     }
 
+    /// How long the answer `data` took, if it answers a challenge that has not been answered.
+    pub(crate) fn answered_in(&self, now: Instant, data: &[u8; 8]) -> Option<Duration> {
+        let sent = self.validation.as_ref()?.sent_at(data)?;
+        Some(now.saturating_since(sent))
+    }
+
     /// The challenge to send now, if one is due.
     pub(crate) fn challenge_due(&self, now: Instant) -> bool {
         self.validation

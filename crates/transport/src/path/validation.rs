@@ -27,6 +27,7 @@ pub(crate) enum Proof {
 struct Challenge {
     data: [u8; 8],
     proves: Proof,
+    at: Instant,
 }
 
 /// An attempt under way. Each retransmission carries fresh data (RFC 9000 s8.2.1), any of which
@@ -62,7 +63,11 @@ impl Validation {
     pub(crate) fn next(&mut self, now: Instant, proves: Proof, rng: &mut Rng) -> [u8; 8] {
         let data = rng.array();
         if let Some(slot) = self.sent.get_mut(self.count) {
-            *slot = Some(Challenge { data, proves });
+            *slot = Some(Challenge {
+                data,
+                proves,
+                at: now,
+            });
             self.count += 1;
         }
         self.due = now + self.interval;
@@ -72,11 +77,19 @@ impl Validation {
 
     /// What `data`, coming back, proves; `None` if it was not sent.
     pub(crate) fn proof(&self, data: &[u8; 8]) -> Option<Proof> {
+        self.challenge(data).map(|sent| sent.proves)
+    }
+
+    /// When `data` was sent.
+    pub(crate) fn sent_at(&self, data: &[u8; 8]) -> Option<Instant> {
+        self.challenge(data).map(|sent| sent.at)
+    }
+
+    fn challenge(&self, data: &[u8; 8]) -> Option<&Challenge> {
         self.sent
             .iter()
             .flatten()
             .find(|sent| verify_slices_are_equal(&sent.data, data).is_ok())
-            .map(|sent| sent.proves)
     }
 
     pub(crate) fn timer(&self) -> Instant {

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::{AckContext, AckSummary, LossHandler, Recovery, ecn::NewlyAckedMarks};
 use crate::{
-    congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
+    congestion::{AckEvent, EcnEvent, RttView, SpuriousLossEvent},
     error::TransportError,
     observe::Abuse,
     packet::Token,
@@ -112,15 +112,14 @@ impl Recovery {
         let losses = self.detect_losses(space, kind, now, context.peer_max_ack_delay, handler);
         summary.lost_packets = losses.packets;
         summary.persistent_congestion = losses.persistent;
-        self.report_ack(
-            space,
-            &newly,
-            prior_in_flight,
-            summary.rtt_sample.is_some(),
-            now,
-        );
+        self.report_ack(space, &newly, prior_in_flight, summary.rtt_sample, now);
         // RFC 9002 A.7: a client whose address may not be validated keeps backing off.
-        if context.peer_completed_address_validation {
+        // By another path, what left before the path went silent does not show that it is alive.
+        let answers = !context.elsewhere
+            || newly
+                .largest
+                .is_some_and(|(_, sent, _)| self.last_pto.is_none_or(|at| sent >= at));
+        if context.peer_completed_address_validation && answers {
             self.pto_count = 0;
         }
         self.timer_anchor = now;
@@ -143,7 +142,7 @@ impl Recovery {
         let range = std::iter::once(number..=number);
         let newly = self.mark_acked(space, kind, now, range, handler);
         if newly.any {
-            self.report_ack(space, &newly, prior_in_flight, false, now);
+            self.report_ack(space, &newly, prior_in_flight, None, now);
         }
     }
 
@@ -277,9 +276,7 @@ impl Recovery {
             _ => context.ack_delay,
         };
         let sample = context.now.saturating_since(sent);
-        self.first_rtt_sample.get_or_insert(context.now);
-        self.rtt.update(sample, ack_delay);
-        Some(sample)
+        self.take_sample(context.now, context.returned_by, sample, ack_delay)
     }
 
     fn sample_one_way_delay(
@@ -328,11 +325,10 @@ impl Recovery {
         space: &PacketNumberSpace,
         newly: &Newly,
         prior_in_flight: u64,
-        has_rtt_sample: bool,
+        rtt_sample: Option<Duration>,
         now: Instant,
     ) {
-        let min_rtt = self.rtt.has_sample().then(|| self.rtt.min());
-        let rate = self.rate.take_sample(min_rtt);
+        let rate = self.rate.take_sample(self.shortest_rtt());
         if let Some(sample) = &rate {
             self.capacity.on_sample(sample, self.round_trips());
         }
@@ -346,8 +342,11 @@ impl Recovery {
             largest_acked,
             largest_acked_sent,
             space.peek_packet_number(),
-            has_rtt_sample,
-            self.rtt_view(),
+            rtt_sample.is_some(),
+            RttView {
+                latest: rtt_sample.unwrap_or(self.rtt.latest()),
+                ..self.rtt_view()
+            },
             prior_in_flight,
             self.bytes_in_flight,
             self.rate.delivered(),
@@ -366,9 +365,7 @@ impl Recovery {
         now: Instant,
         max_ack_delay: Duration,
     ) {
-        space
-            .sent
-            .prune(now - (self.rtt.pto_base() + max_ack_delay));
+        space.sent.prune(now - (self.pto_base() + max_ack_delay));
     }
 
     /// Tokens of packets that had to make room in a full ring.

@@ -7,7 +7,7 @@ use crate::{
     packet::Token,
     space::{PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
-    units::{Ecn, PacketNumber},
+    units::{Ecn, PacketNumber, PathId},
 };
 
 /// Why a packet was declared lost. RFC 9002 s6.1.
@@ -133,6 +133,10 @@ pub struct AckContext {
     pub peer_completed_address_validation: bool,
     /// The exponent we announced for receive timestamps.
     pub timestamps_exponent: u8,
+    /// The path that brought the frame.
+    pub returned_by: PathId,
+    /// Whether that is another path than this one.
+    pub elsewhere: bool,
 }
 
 /// What an ACK frame changed.
@@ -144,7 +148,7 @@ pub struct AckSummary {
     pub largest_newly_acked: Option<PacketNumber>,
     /// When that one left.
     pub largest_newly_acked_sent: Option<Instant>,
-    /// The RTT sample taken, not adjusted by ACK Delay.
+    /// The RTT sample taken, not adjusted by ACK Delay, as it would be by the way back in use.
     pub rtt_sample: Option<Duration>,
     /// Packets declared lost.
     pub lost_packets: u64,

@@ -32,7 +32,7 @@ impl Recovery {
         let Some(largest_acked) = space.largest_acked else {
             return Losses::default();
         };
-        let delay = self.tolerance.loss_delay(&self.rtt);
+        let delay = self.tolerance.loss_delay(self.overtaking_rtt());
         let threshold = u64::from(self.tolerance.packets());
         let prior_in_flight = self.bytes_in_flight;
         let mut lost = std::mem::take(&mut self.lost_scratch);
@@ -72,7 +72,7 @@ impl Recovery {
         if losses.persistent {
             space.lost_run = None;
             self.stats.persistent_congestions += 1;
-            self.rtt.on_persistent_congestion();
+            self.rtt.restart_min();
         }
         self.report_losses(&lost, losses.persistent, prior_in_flight, now);
         if lost.capacity() > SCRATCH {
@@ -207,7 +207,7 @@ impl Recovery {
         };
         space.lost_run = Some(run);
         let duration =
-            (self.rtt.pto_base() + max_ack_delay).saturating_mul(self.persistent_threshold.max(1));
+            (self.pto_base() + max_ack_delay).saturating_mul(self.persistent_threshold.max(1));
         run.last_sent.saturating_since(run.first_sent) > duration
             && !self.acked_elsewhere_between(kind, run.first_sent, run.last_sent)
     }

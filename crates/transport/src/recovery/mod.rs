@@ -2,7 +2,7 @@
 //!
 //! Purpose: turn acknowledgements and time into RTT samples, losses, probes, delivery rates and
 //! events for the congestion controller.
-//! Owns: [`Recovery`], one per path: [`RttEstimator`], loss detection with an adaptive packet
+//! Owns: [`Recovery`], one per path: [`RttEstimator`] by the path that brings acknowledgements, loss detection with an adaptive packet
 //! threshold, PTO, persistent congestion, spurious-loss detection, ECN validation, delivery-rate
 //! samples, [`OneWayDelay`], bytes in flight, the path's congestion controller and pacer.
 //! Does not own: the record of sent packets (`space/`, lent per call), what a lost frame needs
@@ -22,6 +22,7 @@ mod loss;
 mod owd;
 mod rate;
 mod reset;
+mod returns;
 mod rtt;
 mod sending;
 mod threshold;
@@ -54,13 +55,14 @@ use crate::{
     rng::Rng,
     space::{Fate, SentPacket, SpaceKind},
     time::Instant,
-    units::{PacketNumber, Rate},
+    units::{PacketNumber, PathId, Rate},
 };
 
 use self::{
     capacity::{Capacity, RoundTrips},
     ecn::EcnValidation,
     rate::DeliveryRate,
+    returns::{ReturnPaths, Taken},
     threshold::ReorderingTolerance,
 };
 
@@ -77,7 +79,9 @@ const SCRATCH: usize = 32;
 /// Path 0 serves the Initial and Handshake spaces too. All byte counts are UDP payload.
 #[derive(Debug)]
 pub struct Recovery {
+    /// By the way that most acknowledgements take.
     rtt: RttEstimator,
+    returns: ReturnPaths,
     rate: DeliveryRate,
     capacity: Capacity,
     tolerance: ReorderingTolerance,
@@ -98,6 +102,8 @@ pub struct Recovery {
     /// The same of packets to other addresses than the path's, which have a window of their own.
     off_path_in_flight: u64,
     pto_count: u32,
+    /// When the newest probe timeout expired.
+    last_pto: Option<Instant>,
     /// Where a PTO without anything in flight counts from.
     timer_anchor: Instant,
     /// When the newest acknowledged packet of each space left.
@@ -139,6 +145,7 @@ impl Recovery {
         );
         let mut recovery = Self {
             rtt: RttEstimator::new(config.initial_rtt),
+            returns: ReturnPaths::default(),
             rate: DeliveryRate::new(now),
             capacity: Capacity::default(),
             tolerance: ReorderingTolerance::new(
@@ -161,6 +168,7 @@ impl Recovery {
             bytes_in_flight: 0,
             off_path_in_flight: 0,
             pto_count: 0,
+            last_pto: None,
             timer_anchor: now,
             newest_acked_sent: [None; 3],
             first_rtt_sample: None,
@@ -178,9 +186,61 @@ impl Recovery {
         recovery
     }
 
-    /// Round-trip times.
+    /// Round-trip times: there on this path, back by [`Self::returned_by`].
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
+    }
+
+    /// The path that brings most acknowledgements of this one; `None` before the first sample.
+    pub fn returned_by(&self) -> Option<PathId> {
+        self.returns.current()
+    }
+
+    /// Round-trip times with acknowledgements by path `by`; `None` if there is no sample.
+    pub fn rtt_by(&self, by: PathId) -> Option<&RttEstimator> {
+        if self.returns.current() == Some(by) {
+            return Some(&self.rtt);
+        }
+        self.returns.parked(by)
+    }
+
+    /// A probe timeout without max_ack_delay and backoff, for the slowest of the ways that the next
+    /// acknowledgement may take.
+    pub fn pto_base(&self) -> Duration {
+        let other = self.returns.expected().map(RttEstimator::pto_base);
+        self.rtt.pto_base().max(other.max().unwrap_or_default())
+    }
+
+    /// What a packet that others overtook is given to arrive, before reordering is tolerated: the longest
+    /// of the round trips that the newest acknowledgements took.
+    fn overtaking_rtt(&self) -> Duration {
+        let longest = |rtt: &RttEstimator| rtt.latest().max(rtt.smoothed());
+        let other = self.returns.fresh().map(longest).max();
+        longest(&self.rtt).max(other.unwrap_or_default())
+    }
+
+    /// The shortest round trip there has been, by whatever way back.
+    fn shortest_rtt(&self) -> Option<Duration> {
+        let others = self.returns.all_parked().map(RttEstimator::min);
+        let known = self.rtt.has_sample().then(|| self.rtt.min());
+        others.chain(known).min()
+    }
+
+    /// An answer that must come back on this path itself, `id`, took `sample`.
+    pub(crate) fn on_own_round_trip(&mut self, now: Instant, id: PathId, sample: Duration) {
+        self.take_sample(now, id, sample, Duration::ZERO);
+    }
+
+    /// Until the first sample, `estimate` stands in.
+    pub(crate) fn assume_rtt(&mut self, estimate: Duration) {
+        self.rtt.assume(estimate);
+    }
+
+    /// Path `by` leads another way from now on: what was learned of acknowledgements by it is over.
+    pub(crate) fn on_return_path_moved(&mut self, by: PathId) {
+        if self.returns.forget(by) {
+            self.rtt.restart_min();
+        }
     }
 
     /// One-way delay towards the peer, as far as it reports receive timestamps.
@@ -303,6 +363,31 @@ impl Recovery {
     pub fn on_ack_request(&mut self, request: AckRequest) {
         self.ack_request = Some(request);
         self.controller.on_ack_request(&request);
+    }
+
+    /// Puts a sample where it belongs. What it is, or would have been, by the way back in use.
+    fn take_sample(
+        &mut self,
+        now: Instant,
+        by: PathId,
+        sample: Duration,
+        ack_delay: Duration,
+    ) -> Option<Duration> {
+        self.first_rtt_sample.get_or_insert(now);
+        let at_once = self.pto_count > 0;
+        let taken = self
+            .returns
+            .take(&mut self.rtt, by, sample, ack_delay, at_once);
+        match taken {
+            Taken::Current => Some(self.rtt.latest()),
+            Taken::Aside { as_usual } => as_usual,
+            Taken::Changed { before } => {
+                let after = self.rtt.min();
+                self.controller.on_return_path(now, before, after);
+                self.note_controller_state();
+                Some(self.rtt.latest())
+            }
+        }
     }
 
     /// Takes a packet out of flight, if it was in flight on this network path.

@@ -2,7 +2,7 @@
 
 use super::{
     LossHandler, LossTrigger, OneWayDelay, Recovery, RttEstimator, build_controller,
-    rate::DeliveryRate, timer::is_repeatable,
+    rate::DeliveryRate, returns::ReturnPaths, timer::is_repeatable,
 };
 use crate::{
     congestion::Pacer,
@@ -85,6 +85,7 @@ impl Recovery {
     pub fn reset_for_new_network_path(&mut self, now: Instant) {
         self.first_number = self.next_number;
         self.rtt = RttEstimator::new(self.rtt.initial());
+        self.returns = ReturnPaths::default();
         self.rate = DeliveryRate::new(now);
         self.capacity.forget();
         self.owd = OneWayDelay::default();

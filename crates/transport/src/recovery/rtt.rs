@@ -78,8 +78,17 @@ impl RttEstimator {
     }
 
     /// The network may be another one after an outage: forget the minimum. RFC 9002 s5.2.
-    pub(super) fn on_persistent_congestion(&mut self) {
+    pub(super) fn restart_min(&mut self) {
         self.restart_min = true;
+    }
+
+    /// `estimate` stands in until the first sample; nothing after it.
+    pub(super) fn assume(&mut self, estimate: Duration) {
+        if !self.has_sample {
+            let initial = self.initial;
+            *self = Self::new(estimate.max(GRANULARITY));
+            self.initial = initial;
+        }
     }
 
     /// Takes a sample. `ack_delay` is what may be subtracted: zero for Initial packets, capped by

@@ -139,7 +139,7 @@ impl Recovery {
             space.sent_without_eliciting = space.sent_without_eliciting.saturating_add(1);
         }
         self.ecn
-            .on_sent(&mut space.peer_ecn, packet.ecn, now, self.rtt.pto_base());
+            .on_sent(&mut space.peer_ecn, packet.ecn, now, self.pto_base());
         if !packet.in_flight {
             return;
         }

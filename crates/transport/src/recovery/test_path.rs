@@ -217,6 +217,8 @@ impl TestPath {
                 handshake_confirmed: true,
                 peer_completed_address_validation: true,
                 timestamps_exponent: 0,
+                returned_by: PathId::ZERO,
+                elsewhere: false,
             },
             timers: TimerContext {
                 handshake_confirmed: true,

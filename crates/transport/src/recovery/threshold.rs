@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{GRANULARITY, RttEstimator};
+use super::GRANULARITY;
 use crate::time::Instant;
 
 /// The raised threshold is halved towards its base after this many quiet round trips.
@@ -60,10 +60,10 @@ impl ReorderingTolerance {
         self.packets
     }
 
-    /// How long after leaving an overtaken packet counts as lost. RFC 9002 s6.1.2.
-    pub(super) fn loss_delay(&self, rtt: &RttEstimator) -> Duration {
-        let base = rtt.latest().max(rtt.smoothed());
-        let nanos = base.as_nanos() as f64 * self.time_factor;
+    /// How long after leaving an overtaken packet counts as lost, round trips being at most this
+    /// long. RFC 9002 s6.1.2.
+    pub(super) fn loss_delay(&self, rtt: Duration) -> Duration {
+        let nanos = rtt.as_nanos() as f64 * self.time_factor;
         Duration::from_nanos(nanos as u64).max(GRANULARITY)
     }
 

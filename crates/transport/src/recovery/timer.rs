@@ -58,6 +58,7 @@ impl Recovery {
         };
         self.pto_count = self.pto_count.saturating_add(1);
         self.stats.ptos += 1;
+        self.last_pto = Some(now);
         self.timer_anchor = now;
         let mut packets = 1;
         if let Some(space) = spaces.get_mut(kind) {
@@ -137,7 +138,7 @@ impl Recovery {
         context: &TimerContext,
     ) -> Option<(Instant, SpaceKind)> {
         let backoff = 1_u32 << self.pto_count.min(MAX_BACKOFF_SHIFT);
-        let base = self.rtt.pto_base();
+        let base = self.pto_base();
         let armed = spaces
             .present()
             .filter(|(_, space)| space.has_ack_eliciting_in_flight())

@@ -203,6 +203,8 @@ fn the_other_side_measures_its_forward_delay() {
             handshake_confirmed: true,
             peer_completed_address_validation: true,
             timestamps_exponent: 0,
+            returned_by: PathId::ZERO,
+            elsewhere: false,
         };
         let summary = recovery
             .on_ack(&mut space, SpaceKind::Data, &ack, &context, &mut Nobody)

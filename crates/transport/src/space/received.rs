@@ -257,6 +257,11 @@ impl ReceivedPackets {
         self.ranges.iter()
     }
 
+    /// What was acknowledged may not have been heard of: the same is acknowledged again at once.
+    pub(crate) fn report_again(&mut self) {
+        self.immediate |= self.last_ack_sent.is_some();
+    }
+
     /// Writes an ACK of everything remembered; false if nothing was received or nothing fits.
     ///
     /// `ack_delay_exponent`: ours, as announced. `timestamps`: the peer's wishes, if it has any;
@@ -269,9 +274,35 @@ impl ReceivedPackets {
         timestamps: Option<TimestampConfig>,
         packet: &mut PacketWriter<'_>,
     ) -> bool {
-        let Some(largest) = self.ranges.largest() else {
-            return false;
-        };
+        let written = self.push_ack(now, path, ack_delay_exponent, timestamps, packet);
+        if let Some(largest) = written {
+            self.on_ack_sent(now, largest);
+        }
+        written.is_some()
+    }
+
+    /// The same on another path than the one that carries acknowledgements: what is owed there stays owed.
+    pub(crate) fn write_ack_copy(
+        &mut self,
+        now: Instant,
+        path: Option<PathId>,
+        ack_delay_exponent: u8,
+        timestamps: Option<TimestampConfig>,
+        packet: &mut PacketWriter<'_>,
+    ) -> bool {
+        self.push_ack(now, path, ack_delay_exponent, timestamps, packet)
+            .is_some()
+    }
+
+    fn push_ack(
+        &mut self,
+        now: Instant,
+        path: Option<PathId>,
+        ack_delay_exponent: u8,
+        timestamps: Option<TimestampConfig>,
+        packet: &mut PacketWriter<'_>,
+    ) -> Option<PacketNumber> {
+        let largest = self.ranges.largest()?;
         let delay = now.saturating_since(self.largest_at).as_micros();
         let delay = u64::try_from(delay).unwrap_or(u64::MAX) >> ack_delay_exponent.min(20);
         let marked = self.ecn.ect0 > 0 || self.ecn.ect1 > 0 || self.ecn.ce > 0;
@@ -298,11 +329,7 @@ impl ReceivedPackets {
             ecn: marked.then_some(self.ecn),
             timestamps: to_report,
         };
-        if !packet.push_ack(ack) {
-            return false;
-        }
-        self.on_ack_sent(now, largest);
-        true
+        packet.push_ack(ack).then_some(largest)
     }
 
     /// As if [`Self::write_ack`] had succeeded.

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use tautline_transport::{
     config::TransportConfig,
     connection::Connection,
-    multipath::{MultipathConfig, sched::registry},
+    multipath::{AckRouting, MultipathConfig, sched::registry},
     path::{PathEvent, PathStats},
     time::Instant,
     units::{FourTuple, PathId},
@@ -29,6 +29,28 @@ pub(super) fn enable(config: &mut TransportConfig, name: &String) -> Result<(), 
         multipath.scheduler = scheduler;
         config.multipath = Some(multipath);
     }
+    Ok(())
+}
+
+/// Which path carries acknowledgements.
+pub(super) fn route_acks(
+    config: &mut TransportConfig,
+    name: Option<&String>,
+) -> Result<(), OptionError> {
+    let option = "ack_routing";
+    let Some(routing) = named(option, name, AckRouting::by_name, AckRouting::names())? else {
+        return Ok(());
+    };
+    let Some(multipath) = &mut config.multipath else {
+        return Err(OptionError {
+            option,
+            problem:
+                "says which of several paths carries acknowledgements, and there is no `multipath`"
+                    .to_owned(),
+            names: Vec::new(),
+        });
+    };
+    multipath.ack_routing = routing;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use tautline_transport::{
     congestion,
     endpoint::TokenStore,
     fec::redundancy,
-    multipath::MultipathConfig,
+    multipath::{AckRouting, MultipathConfig},
     observe::{QlogFactory, SharedSinkFactory, TeeFactory},
     stream::sched,
     units::Side,
@@ -201,7 +201,14 @@ impl Setup {
             config.limits.pending_events = 8;
         }
         if has(end::MULTIPATH) {
-            config.multipath = Some(MultipathConfig::default());
+            let mut multipath = MultipathConfig::default();
+            multipath.ack_routing = match self.windows & 3 {
+                0 => AckRouting::SamePath,
+                1 => AckRouting::OnePath,
+                2 => AckRouting::Grouped,
+                _ => AckRouting::Alternate,
+            };
+            config.multipath = Some(multipath);
         }
         if self.windows != 0 {
             let window = |exponent: u8| WindowConfig::fixed(256 << exponent);

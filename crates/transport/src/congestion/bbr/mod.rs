@@ -40,6 +40,8 @@ use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
     EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, minimum_window,
 };
+use std::time::Duration;
+
 use crate::{ack::AckRequest, time::Instant, units::Rate};
 
 /// Builds `bbr3` controllers.
@@ -258,6 +260,11 @@ impl CongestionController for Bbr {
 
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
+    }
+
+    fn on_return_path(&mut self, now: Instant, before: Duration, after: Duration) {
+        self.min_rtt.on_return_path(now, after);
+        self.queue.shift(before, after);
     }
 
     fn on_restart_from_idle(&mut self, now: Instant) {

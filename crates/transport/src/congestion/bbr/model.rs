@@ -160,6 +160,12 @@ impl MinRtt {
         }
     }
 
+    /// Round trips are `rtt` at least from now on.
+    pub(super) fn on_return_path(&mut self, now: Instant, rtt: Duration) {
+        (self.value, self.stamp) = (Some(rtt), now);
+        (self.probe_value, self.probe_stamp) = (Some(rtt), now);
+    }
+
     /// A probe is over; the next one is an interval away.
     pub(super) fn on_probe_done(&mut self, now: Instant) {
         self.probe_stamp = now;

@@ -35,6 +35,8 @@ use super::{
     conserve::Conservation,
     minimum_window,
 };
+use std::time::Duration;
+
 use crate::{ack::AckRequest, time::Instant, units::Rate};
 
 const NAME: &str = "bbr1";
@@ -169,6 +171,10 @@ impl CongestionController for Bbr1 {
 
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
+    }
+
+    fn on_return_path(&mut self, now: Instant, _before: Duration, after: Duration) {
+        self.round_trip.on_return_path(now, after);
     }
 
     fn on_restart_from_idle(&mut self, _now: Instant) {

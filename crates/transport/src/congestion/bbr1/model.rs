@@ -64,6 +64,11 @@ impl RoundTrip {
         }
     }
 
+    /// Round trips are `rtt` at least from now on.
+    pub(super) fn on_return_path(&mut self, now: Instant, rtt: Duration) {
+        (self.value, self.stamp) = (Some(rtt), now);
+    }
+
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Option<Duration>) {
         self.expired = now > self.stamp + RTT_WINDOW;
         if let Some(rtt) = rtt

@@ -44,6 +44,8 @@ use super::{
     conserve::Conservation,
     minimum_window,
 };
+use std::time::Duration;
+
 use crate::{ack::AckRequest, time::Instant, units::Rate};
 
 const NAME: &str = "bbr2";
@@ -221,6 +223,10 @@ impl CongestionController for Bbr2 {
 
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
+    }
+
+    fn on_return_path(&mut self, now: Instant, _before: Duration, after: Duration) {
+        self.min_rtt.on_return_path(now, after);
     }
 
     /// s4.4.

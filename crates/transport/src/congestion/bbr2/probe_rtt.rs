@@ -32,6 +32,12 @@ impl MinRtt {
         }
     }
 
+    /// Round trips are `rtt` at least from now on.
+    pub(super) fn on_return_path(&mut self, now: Instant, rtt: Duration) {
+        (self.value, self.stamp) = (Some(rtt), now);
+        (self.since_probe, self.probe_stamp) = (Some(rtt), now);
+    }
+
     /// s4.3.4.4.
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Option<Duration>) {
         self.probe_due = now > self.probe_stamp + PROBE_RTT_INTERVAL;

@@ -115,6 +115,8 @@ struct Coupled {
     between_losses: u64,
     /// Empty while there are no siblings to compare it with.
     delays: Box<DelayRecord>,
+    /// What the shortest round trips were before and after all changes of the way back, summed up.
+    level: (Duration, Duration),
     has_siblings: bool,
 }
 
@@ -127,6 +129,7 @@ impl Coupled {
             since_loss: 0,
             between_losses: 0,
             delays: Box::default(),
+            level: Default::default(),
             has_siblings: false,
         }
     }
@@ -149,7 +152,8 @@ impl CongestionController for Coupled {
         self.since_loss = self.since_loss.saturating_add(event.acked_bytes);
         if self.has_siblings {
             if event.has_rtt_sample {
-                self.delays.on_sample(event.now, event.rtt.latest);
+                let rtt = (event.rtt.latest + self.level.0).saturating_sub(self.level.1);
+                self.delays.on_sample(event.now, rtt);
             }
             self.delays.on_packets(event.now, event.acked_packets, 0);
         }
@@ -178,6 +182,11 @@ impl CongestionController for Coupled {
 
     fn on_mtu(&mut self, mtu: u64) {
         self.reno.on_mtu(mtu);
+    }
+
+    fn on_return_path(&mut self, _now: Instant, before: Duration, after: Duration) {
+        // Only how delays vary is of interest: the level stays what it was.
+        self.level = (self.level.0 + before, self.level.1 + after);
     }
 
     fn on_restart_from_idle(&mut self, now: Instant) {

@@ -40,6 +40,9 @@ pub struct PathView {
     pub recent_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
+    /// What acknowledgements take on their way back: half of the smallest round-trip time, unless another
+    /// path brings them.
+    pub return_delay: Duration,
     /// Mean deviation of the round-trip time.
     pub rtt_variance: Duration,
     /// Whether there is a round-trip sample.
@@ -62,10 +65,10 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// What the next packet takes to the peer: half of the shortest round trip, and the queue that our
-    /// own data has filled.
+    /// What the next packet takes to the peer: the shortest round trip without the way back, and the queue
+    /// that our own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        let seen = self.recent_rtt.saturating_sub(self.min_rtt / 2);
+        let seen = self.recent_rtt.saturating_sub(self.return_delay);
         if !self.queues() {
             return seen;
         }
@@ -74,7 +77,8 @@ impl PathView {
             .rate
             .time_for(self.in_flight)
             .saturating_sub(self.min_rtt);
-        seen.max(self.min_rtt / 2 + queue)
+        let shortest = self.min_rtt.saturating_sub(self.return_delay);
+        seen.max(shortest + queue)
     }
 
     /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.

@@ -20,6 +20,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         smoothed_rtt: rtt,
         recent_rtt: rtt,
         min_rtt: rtt,
+        return_delay: rtt / 2,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
         window: (mbps * 1_000_000 / 8 * ms / 1_000).max(12_000),

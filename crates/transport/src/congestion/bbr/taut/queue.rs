@@ -85,6 +85,19 @@ impl QueueView {
         self.rounds = 0;
     }
 
+    /// Round trips are `after` at least from now on instead of `before`: queues stay what they are.
+    pub(in super::super) fn shift(&mut self, before: Duration, after: Duration) {
+        let shifted = |rtt: Duration| (rtt + after).saturating_sub(before);
+        self.low = self.low.map(shifted);
+        for seen in self
+            .lows
+            .iter_mut()
+            .chain([&mut self.high, &mut self.high_before])
+        {
+            *seen = shifted(*seen);
+        }
+    }
+
     /// Whether a packet with this RTT met a long queue: three quarters of the longest of late.
     pub(in super::super) fn is_high(&self, rtt: Duration, min: Duration) -> bool {
         let delay = rtt.saturating_sub(min);
