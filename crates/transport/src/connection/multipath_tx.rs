@@ -376,6 +376,12 @@ impl Connection {
             let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
             let all = repeats == Repeats::All;
             let lossy = soon && at_end && from.loss >= WORTH_A_COPY;
+            let late = arrives + from.recent_rtt / GAIN;
+            let newest = path.space.last_eliciting_sent;
+            if !all && !lossy && newest.is_none_or(|sent| sent + usual <= late) {
+                // Nothing under way comes later than a copy would: no need to look at each packet.
+                continue;
+            }
             let covered = Covered::by(self.fec.sender.as_deref());
             let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
             let notices = fates.streams.notices_len();
@@ -383,8 +389,8 @@ impl Connection {
                 &mut path.space,
                 by.datagram,
                 |packet, symbol| {
-                    let late = packet.sent() + usual > arrives + from.recent_rtt / GAIN;
-                    let wanted = all || late || lossy && !covered.contains(symbol);
+                    let wanted =
+                        all || packet.sent() + usual > late || lossy && !covered.contains(symbol);
                     let picked = wanted && !packet.is_copy();
                     copied.extend(symbol.filter(|_| picked));
                     picked
