@@ -33,7 +33,8 @@ struct Course {
     doubling: Option<(f64, f64)>,
     /// What leaves only makes the queue longer.
     queues: bool,
-    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest.
+    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest. The
+    /// first path is filled all the same, if there is none that delivers twice as much.
     overfills: bool,
 }
 
@@ -120,6 +121,8 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     let bytes = view.waiting.max(1) as f64;
     // What is under way arrives before what is sent now, and lets the receiver's window move, too.
     let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
+    let rates = paths.iter().map(|(_, course)| course.rate);
+    let best_rate = rates.fold(0.0, f64::max);
     let end = completion(paths.iter().map(|(_, course)| course), bytes);
     let chosen = paths
         .iter()
@@ -129,10 +132,10 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
                 return None;
             }
             let part = course.delivered(end);
+            if course.overfills && (index > 0 || 2.0 * course.rate < best_rate) {
+                return None;
+            }
             if index > 0 {
-                if course.overfills {
-                    return None;
-                }
                 let others = || {
                     let others = paths
                         .iter()
