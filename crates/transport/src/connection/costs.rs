@@ -57,7 +57,9 @@ impl Connection {
             match path.cost.news(carried, datagram.into()) {
                 Some(CapUse::Near) => {
                     // Both directions count: the peer is asked to use other paths from now on.
-                    path.status.set(PathStatus::Backup);
+                    if self.multipath.is_some() {
+                        path.status.set(PathStatus::Backup);
+                    }
                     let bytes_left = path.cost.room(carried);
                     let event = PathEvent::CapNear {
                         path: id,

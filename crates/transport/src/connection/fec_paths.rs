@@ -29,10 +29,14 @@ impl Connection {
         let Some(sender) = self.fec.sender.as_deref_mut() else {
             return;
         };
-        let answers = |path: &&Path| path.is_usable() && !path.is_silent();
+        let answers = |path: &&Path| path.is_usable() && !path.is_silent() && !path.is_spent();
+        let class = |path: &Path| path.cost.cost.class;
+        // As with data, cost comes before status.
+        let cheapest = self.paths.iter().filter(answers).map(class).min();
+        let cheap = |path: &&Path| Some(class(path)) == cheapest;
         let wanted = |path: &Path| path.status.effective() == PathStatus::Available;
-        let any = self.paths.iter().filter(answers).any(wanted);
-        let paths = self.paths.iter().filter(answers);
+        let any = self.paths.iter().filter(answers).filter(cheap).any(wanted);
+        let paths = self.paths.iter().filter(answers).filter(cheap);
         let paths = paths.filter(|path| !any || wanted(path));
         sender.look_at_paths(paths.map(|path| {
             let rtt = path.recovery.rtt();
@@ -79,7 +83,7 @@ impl Connection {
     }
 
     fn hears_of_any_path(&self) -> bool {
-        let answers = |path: &Path| path.is_usable() && !path.is_silent();
+        let answers = |path: &Path| path.is_usable() && !path.is_silent() && !path.is_spent();
         self.paths.iter().any(answers)
     }
 }

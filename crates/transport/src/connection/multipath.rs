@@ -125,6 +125,10 @@ impl Connection {
             pinned_first: false,
             trace: PathTrace::default(),
         }));
+        for path in self.paths.iter_mut() {
+            // What it costs may have been said before.
+            path.status.set(path.cost.cost.status());
+        }
         Ok(())
     }
 

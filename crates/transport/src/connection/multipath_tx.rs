@@ -165,7 +165,7 @@ impl Connection {
         if pinned && let Some(transmit) = self.transmit_pinned(now, buf, max_segments) {
             return Some(transmit);
         }
-        if self.has_free_data() || self.fec.has_repairs() {
+        if self.has_free_data() || self.fec.has_repairs() || pinned && self.waits_for_pin() {
             self.note_unused_paths(now);
             return None;
         }
@@ -241,10 +241,20 @@ impl Connection {
                 .is_some_and(|multipath| multipath.has_frames())
     }
 
-    /// Paths that may send and have nothing to: their rate is the application's.
+    /// Whether pinned data waits for the window or pacer of a path that works.
+    fn waits_for_pin(&self) -> bool {
+        let mut live = self
+            .paths
+            .iter()
+            .filter(|path| path.is_usable() && !path.is_silent() && !path.is_spent());
+        live.any(|path| self.has_data_for(path.id, Load::Pinned))
+    }
+
+    /// Paths that may send and have nothing to: their rate is the application's. Who waits for its pacer is
+    /// not among them.
     fn note_unused_paths(&mut self, now: Instant) {
         for path in self.paths.iter_mut() {
-            if path.is_usable() {
+            if path.is_usable() && path.pacing_until.is_none() {
                 path.recovery.set_app_limited(now);
             }
         }

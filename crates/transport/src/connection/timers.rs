@@ -37,10 +37,10 @@ impl Connection {
     }
 
     fn timer_context(&self, id: PathId) -> TimerContext {
-        let blocked = self
-            .paths
-            .get(id)
-            .is_some_and(|path| path.network.amplification.budget() < crate::path::MIN_DATAGRAM);
+        // A path at its cap cannot probe either.
+        let blocked = self.paths.get(id).is_some_and(|path| {
+            path.network.amplification.budget() < crate::path::MIN_DATAGRAM || path.is_spent()
+        });
         TimerContext {
             handshake_confirmed: self.life.confirmed,
             peer_completed_address_validation: self.peer_validated_us(),

@@ -98,6 +98,8 @@ pub struct DatagramQueue {
     peer_max_frame: u64,
     next_id: u64,
     refused: bool,
+    /// As `refused`, of those that may use one path alone.
+    bound_refused: bool,
     stats: DatagramStats,
     pub(crate) journal: Journal,
 }
@@ -116,6 +118,7 @@ impl DatagramQueue {
             peer_max_frame: 0,
             next_id: 0,
             refused: false,
+            bound_refused: false,
             stats: DatagramStats::default(),
             journal: Journal::default(),
         }
@@ -159,6 +162,18 @@ impl DatagramQueue {
         let cost = data.len() + OVERHEAD_BYTES;
         if when_full == WhenFull::DropOldest {
             while self.outgoing_bytes + cost > self.outgoing_limit && self.drop_oldest_unsent() {}
+        }
+        if let Some(pin @ PathPin::Only(_)) = pin {
+            // Its path may be dead: the others' datagrams keep half of the room.
+            let most = self.outgoing_limit / 2;
+            if when_full == WhenFull::DropOldest {
+                while self.bound_bytes() + cost > most && self.drop_oldest_of(pin) {}
+            }
+            let bound = self.bound_bytes();
+            if bound + cost > most && bound > 0 {
+                self.bound_refused = true;
+                return Err(SendDatagramError::Blocked(data));
+            }
         }
         // An empty queue takes any one datagram, however small the limit.
         if self.outgoing_bytes + cost > self.outgoing_limit && self.outgoing_bytes > 0 {
@@ -340,7 +355,26 @@ impl DatagramQueue {
         if unblocked {
             self.refused = false;
         }
-        unblocked
+        let unbound = self.bound_refused && self.bound_bytes() <= self.outgoing_limit / 4;
+        if unbound {
+            self.bound_refused = false;
+        }
+        unblocked || unbound
+    }
+
+    /// What waits of those that may use one path alone.
+    fn bound_bytes(&self) -> usize {
+        let bound = |lane: &&Lane| matches!(lane.pin, PathPin::Only(_));
+        let waiting = self.pinned.iter().filter(bound);
+        let waiting = waiting.flat_map(|lane| &lane.queue);
+        waiting.map(|(_, data)| data.len() + OVERHEAD_BYTES).sum()
+    }
+
+    fn drop_oldest_of(&mut self, pin: PathPin) -> bool {
+        let at = self.pinned.iter().position(|lane| lane.pin == pin);
+        let dropped = at.is_some_and(|at| self.drop_front(Some(at)));
+        self.tidy();
+        dropped
     }
 
     /// The connection is over: nothing is sent any more, and what waited for it is dropped.

@@ -26,9 +26,12 @@ pub(crate) struct FirstRtt {
 }
 
 impl FirstRtt {
-    /// The first status of the path arrived on another one, of this round trip.
+    /// A status of the path arrived on another one, of this round trip. It may be told long before the path is
+    /// opened: the newest before that counts.
     pub(crate) fn on_told(&mut self, now: Instant, rtt: Duration) {
-        self.known.get_or_insert((now, rtt));
+        if self.new.is_none() || self.known.is_none() {
+            self.known = Some((now, rtt));
+        }
     }
 
     /// The first packet arrived on the path.

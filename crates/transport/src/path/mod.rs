@@ -346,10 +346,13 @@ impl Path {
         }
     }
 
-    /// When MTU discovery goes on.
+    /// When MTU discovery goes on. Whatever may not leave waits for no time: a path without a name, or at
+    /// its cap.
     pub(crate) fn mtu_timer(&self) -> Option<Instant> {
-        let named = self.unnamed_until.is_none();
-        self.mtu.timer().filter(|_| self.may_probe_mtu() && named)
+        let may_send = self.unnamed_until.is_none() && !self.is_spent();
+        self.mtu
+            .timer()
+            .filter(|_| self.may_probe_mtu() && may_send)
     }
 
     /// When a challenge or its failure is due, or an address is forgotten.
@@ -357,6 +360,7 @@ impl Path {
         let named = self.unnamed_until.is_none();
         let previous_named = self.remote_cids.previous().is_some();
         let probe_named = self.remote_cids.may_probe();
+        let spent = self.is_spent();
         let networks = [
             (Some(&self.network), named),
             (self.previous.as_ref(), previous_named),
@@ -364,7 +368,7 @@ impl Path {
         ];
         networks
             .into_iter()
-            .filter_map(|(network, named)| network?.validation_timer(named))
+            .filter_map(|(network, named)| network?.validation_timer(named && !spent))
             .chain(self.unnamed_until)
             .chain(self.previous_until)
             .min()

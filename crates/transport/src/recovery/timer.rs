@@ -114,10 +114,10 @@ impl Recovery {
             if picked >= bytes || picked > 0 && with > bytes {
                 break;
             }
-            if !of(packet, symbol_of(tokens.clone())) {
+            if tokens.clone().any(|token| handler.keeps(token)) {
                 continue;
             }
-            if tokens.clone().any(|token| handler.keeps(token)) {
+            if !of(packet, symbol_of(tokens.clone())) {
                 continue;
             }
             packet.set_repeated();

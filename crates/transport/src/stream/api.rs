@@ -228,7 +228,8 @@ impl StreamSet {
         append: impl FnOnce(&mut SendBuffer, usize),
     ) -> Result<usize, WriteError> {
         self.widen(id);
-        let room = self.send_room();
+        let pin = self.table.get(id).and_then(|stream| stream.pin);
+        let room = self.room_with(pin);
         let stream = self.table.get_mut(id).ok_or(WriteError::UnknownStream)?;
         let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
         send.check_writable()?;

@@ -7,7 +7,7 @@
 //! Without pins nothing of this runs. Between the streams of a pin and others the more urgent one goes
 //! first; of the same urgency they share.
 
-use super::{StreamSet, sched::StreamScheduler};
+use super::{Stream, StreamSet, sched::StreamScheduler};
 use crate::{
     multipath::{Hold, PathPin, Takes},
     time::Instant,
@@ -143,6 +143,20 @@ impl StreamSet {
         }
         let pin = self.table.get(id).and_then(|stream| stream.pin);
         pin.is_some_and(|pin| self.holds(pin))
+    }
+
+    /// Bytes that send buffers take of a stream with this pin: those that may use no other path have half of the
+    /// room, so that others can write while that path is dead.
+    pub(super) fn room_with(&self, pin: Option<PathPin>) -> u64 {
+        let room = self.send_room();
+        let strict = |pin: Option<PathPin>| matches!(pin, Some(PathPin::Only(_)));
+        if !strict(pin) {
+            return room;
+        }
+        let bound = self.table.iter().filter(|stream| strict(stream.pin));
+        let buffered = |stream: &Stream| Some(stream.send.as_ref()?.buffer().buffered());
+        let taken: u64 = bound.filter_map(buffered).sum();
+        room.min((self.send_buffer_bytes / 2).saturating_sub(taken))
     }
 
     /// Whether a stream with this pin is not for the path scheduler to place.
