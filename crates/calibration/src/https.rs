@@ -7,19 +7,17 @@ use std::{
     net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
     os::fd::AsRawFd,
     sync::{Arc, mpsc},
-    thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use socket2::Socket;
 use tautline::Bytes;
 use tautline_lab::stack::Ready;
 use tautline_sim::tls;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
-    runtime::{Builder, Runtime},
-    sync::oneshot,
+    runtime::Runtime,
     time::{sleep, timeout},
 };
 use tokio_rustls::{
@@ -29,13 +27,13 @@ use tokio_rustls::{
 
 use crate::{
     clock::now,
+    conversation::{self, FILLER},
     place::Place,
-    system::{self, Ends},
+    system,
     task::Task,
     tcp::{Kernel, LOOK},
 };
 
-static FILLER: [u8; 64 * 1024] = [0x74; 64 * 1024];
 const ALPN: &[u8] = b"h2";
 const WINDOW_BYTES: u32 = 64 << 20;
 
@@ -44,7 +42,7 @@ pub(crate) fn play(
     task: &Task,
     kernel: Kernel,
     seed: u64,
-    (near, far): (&Arc<Place>, &Arc<Place>),
+    places: (&Arc<Place>, &Arc<Place>),
     server_at: SocketAddr,
 ) -> Result<Duration> {
     let mut server = tls::server_config(seed);
@@ -52,11 +50,9 @@ pub(crate) fn play(
     let mut client = tls::client_config(seed.wrapping_add(1));
     client.alpn_protocols = vec![ALPN.to_vec()];
 
-    let (told, listening) = mpsc::sync_channel(1);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (bytes, ends, place) = (task.bytes, task.ends, Arc::clone(far));
-    let serving = thread::spawn(move || {
-        runtime(&place, ends)?.block_on(async {
+    let (bytes, ends) = (task.bytes, task.ends);
+    let serve = move |runtime: &Runtime, told: mpsc::SyncSender<()>, stopped| {
+        runtime.block_on(async {
             let socket = kernel.socket()?;
             socket.bind(&server_at.into())?;
             socket.listen(1)?;
@@ -68,34 +64,16 @@ pub(crate) fn play(
                 _ = stopped => Ok(()),
             }
         })
-    });
-    let (task, place) = (task.clone(), Arc::clone(near));
-    // A server that failed has dropped its end, and its error is the one to tell.
-    let fetched = match listening.recv() {
-        Ok(()) => thread::spawn(move || {
-            runtime(&place, ends)?.block_on(async {
-                let work = fetch(kernel, Arc::new(client), server_at, &task);
-                let took = timeout(task.limit, work).await;
-                took.context("not finished within the plan's limit")?
-            })
-        })
-        .join()
-        .unwrap_or_else(|_| bail!("the client's thread failed")),
-        Err(_) => Err(anyhow::anyhow!("the server did not listen")),
     };
-    drop(stop);
-    let served = serving
-        .join()
-        .unwrap_or_else(|_| bail!("the server's thread failed"));
-    let took = fetched?;
-    served.context("server")?;
-    Ok(took)
-}
-
-fn runtime(place: &Place, ends: Ends) -> Result<Runtime> {
-    ends.favour();
-    place.enter()?;
-    Ok(Builder::new_current_thread().enable_all().build()?)
+    let task = task.clone();
+    let fetch = move |runtime: &Runtime| {
+        runtime.block_on(async {
+            let work = fetch(kernel, Arc::new(client), server_at, &task);
+            let took = timeout(task.limit, work).await;
+            took.context("not finished within the plan's limit")?
+        })
+    };
+    conversation::hold(ends, places, serve, fetch)
 }
 
 async fn answer(

@@ -12,6 +12,8 @@
 #[cfg(target_os = "linux")]
 mod clock;
 #[cfg(target_os = "linux")]
+mod conversation;
+#[cfg(target_os = "linux")]
 mod emulator;
 #[cfg(target_os = "linux")]
 mod https;

@@ -8,30 +8,22 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, mpsc},
-    thread,
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tautline::{Bytes, ClientConfig, Connection, Endpoint, LocalEnd, ServerConfig};
 use tautline_lab::stack::Ready;
 use tautline_sim::tls;
-use tokio::{
-    runtime::{Builder, Runtime},
-    sync::oneshot,
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::{runtime::Runtime, sync::oneshot, task::JoinSet, time::timeout};
 
 use crate::{
     REQUEST_BYTES,
     clock::now,
+    conversation::{self, FILLER},
     place::{self, Place},
-    system::Ends,
     task::Task,
 };
-
-static FILLER: [u8; 64 * 1024] = [0x74; 64 * 1024];
 
 /// Plays a task. How long it took.
 pub(crate) fn play(
@@ -47,37 +39,13 @@ pub(crate) fn play(
     let mut client = ClientConfig::new(Arc::new(tls::client(seed.wrapping_add(1))));
     client.transport = transport;
 
-    let (told, listening) = mpsc::sync_channel(1);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (bytes, ends, place) = (task.bytes, task.ends, Arc::clone(far));
-    let serving = thread::Builder::new()
-        .name("server".to_owned())
-        .spawn(move || {
-            let runtime = runtime(&place, ends)?;
-            serve(&runtime, server, server_at, bytes, &told, stopped)
-        })?;
-    let (task, place) = (task.clone(), Arc::clone(near));
-    // A server that failed has dropped its end, and its error is the one to tell.
-    let fetched = match listening.recv() {
-        Ok(()) => thread::Builder::new()
-            .name("client".to_owned())
-            .spawn(move || fetch(&runtime(&place, ends)?, client, server_at, &task))?
-            .join()
-            .unwrap_or_else(|_| bail!("the client's thread failed")),
-        Err(_) => Err(anyhow::anyhow!("the server did not listen")),
+    let (bytes, ends) = (task.bytes, task.ends);
+    let serve = move |runtime: &Runtime, told: mpsc::SyncSender<()>, stopped| {
+        serve(runtime, server, server_at, bytes, &told, stopped)
     };
-    drop(stop);
-    let served = serving
-        .join()
-        .unwrap_or_else(|_| bail!("the server's thread failed"));
-    served.context("server")?;
-    fetched
-}
-
-fn runtime(place: &Place, ends: Ends) -> Result<Runtime> {
-    ends.favour();
-    place.enter()?;
-    Ok(Builder::new_current_thread().enable_all().build()?)
+    let task = task.clone();
+    let fetch = move |runtime: &Runtime| fetch(runtime, client, server_at, &task);
+    conversation::hold(ends, (near, far), serve, fetch)
 }
 
 fn serve(

@@ -15,9 +15,15 @@ use anyhow::{Context, Result, bail, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
 use tautline_lab::stack::Ready;
 
-use crate::{REQUEST_BYTES, clock::now, place::Place, system, task::Task};
+use crate::{
+    REQUEST_BYTES,
+    clock::now,
+    conversation::{self, FILLER},
+    place::Place,
+    system,
+    task::Task,
+};
 
-static FILLER: [u8; 64 * 1024] = [0x74; 64 * 1024];
 /// Before a request that waits for all paths: one byte there and back, with which a connection
 /// becomes one that further subflows may join.
 const HELLO: u8 = b'h';
@@ -65,33 +71,27 @@ pub(crate) fn play(
     server_at: SocketAddr,
 ) -> Result<Duration> {
     let place = Arc::clone(far);
-    let listener = thread::spawn(move || {
+    let listener = conversation::spawn("server", move || {
         place.enter()?;
         let socket = kernel.socket()?;
         socket.bind(&server_at.into())?;
         socket.listen(1)?;
-        Ok::<_, anyhow::Error>(socket)
-    });
-    let listener = listener
-        .join()
-        .unwrap_or_else(|_| bail!("the server's thread failed"))?;
+        Ok(socket)
+    })?;
+    let listener = conversation::join(listener)?;
     let (ends, bytes, limit) = (task.ends, task.bytes, task.limit);
-    let serving = thread::spawn(move || {
+    let serving = conversation::spawn("server", move || {
         ends.favour();
         serve(&listener, kernel, bytes, limit)
-    });
+    })?;
     let (place, task) = (Arc::clone(near), task.clone());
-    let fetching = thread::spawn(move || {
+    let fetching = conversation::spawn("client", move || {
         ends.favour();
         place.enter()?;
         fetch(server_at, kernel, &task)
-    });
-    let fetched = fetching
-        .join()
-        .unwrap_or_else(|_| bail!("the client's thread failed"));
-    let served = serving
-        .join()
-        .unwrap_or_else(|_| bail!("the server's thread failed"));
+    })?;
+    let fetched = conversation::join(fetching);
+    let served = conversation::join(serving);
     let took = fetched?;
     served.context("server")?;
     Ok(took)

@@ -183,6 +183,42 @@ fn the_last_path_falls_silent_at_its_cap_and_goes_on_when_it_is_raised() {
 }
 
 #[test]
+fn a_path_at_its_cap_waits_for_no_time() {
+    // Data under way, MTU searches that would begin again: none of it may leave, and no timer may insist.
+    let mut trouble = Trouble::new(7, 1, |config| config.max_idle_timeout = None);
+    let cap = PathCost::metered().cap(200_000);
+    set_cost(&mut trouble, Side::Client, FREE, cap);
+    trouble.transfer(Side::Client, 1_000_000);
+    trouble.run(5 * SECOND);
+    trouble.set_link(0, false);
+    let before = sent(&mut trouble, Side::Client, FREE);
+    for _ in 0..4 {
+        // The world would be stuck.
+        trouble.run(1_800 * SECOND);
+    }
+    assert_eq!(sent(&mut trouble, Side::Client, FREE), before);
+    trouble.set_link(0, true);
+    set_cost(&mut trouble, Side::Client, FREE, PathCost::metered());
+    trouble.deliver(600 * SECOND);
+}
+
+#[test]
+fn a_cap_is_kept_without_several_paths() {
+    let mut trouble = Trouble::new(8, 1, |config| config.multipath = None);
+    let cap = PathCost::default().cap(200_000);
+    set_cost(&mut trouble, Side::Client, FREE, cap);
+    trouble.transfer(Side::Client, 1_000_000);
+    trouble.run(60 * SECOND);
+    let near = |event: &PathEvent| matches!(event, PathEvent::CapNear { path: FREE, .. });
+    assert!(has(&trouble, Side::Client, near));
+    let carried = sent(&mut trouble, Side::Client, FREE);
+    assert!(carried > 180_000 && carried <= 200_000, "{carried}");
+    // There is nobody to be asked for another path.
+    let path = stats(&mut trouble, Side::Client, FREE);
+    assert_eq!(path.status, PathStatus::Available);
+}
+
+#[test]
 fn a_cost_may_be_set_before_the_path_is_open() {
     let mut trouble = Trouble::new(5, 2, |_| {});
     let opened = trouble

@@ -46,10 +46,7 @@ impl Connection {
             return;
         }
         for index in 0..self.paths.len() {
-            let path = self
-                .paths
-                .id_at(index)
-                .and_then(|id| self.paths.get_mut(id));
+            let path = self.paths.at_mut(index);
             let Some(path) = path.filter(|path| !path.is_abandoned()) else {
                 continue;
             };

@@ -282,7 +282,7 @@ impl Connection {
         self.paths.insert(path);
         // The endpoint keeps the newest: those in use must not make room for this one.
         for index in 0..self.paths.len() {
-            let path = self.paths.id_at(index).and_then(|id| self.paths.get(id));
+            let path = self.paths.at(index);
             if let Some(id) = path.filter(|it| !it.is_abandoned()).map(|it| it.id) {
                 self.announce_reset_token(id);
             }

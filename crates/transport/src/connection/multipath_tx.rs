@@ -91,11 +91,7 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         for index in 0..self.paths.len() {
-            let Some(path) = self
-                .paths
-                .id_at(index)
-                .and_then(|id| self.paths.get_mut(id))
-            else {
+            let Some(path) = self.paths.at_mut(index) else {
                 continue;
             };
             path.pacing_until = None;
@@ -108,7 +104,7 @@ impl Connection {
             return Some(transmit);
         }
         for index in 0..self.paths.len() {
-            let Some(path) = self.paths.id_at(index).and_then(|id| self.paths.get(id)) else {
+            let Some(path) = self.paths.at(index) else {
                 continue;
             };
             if path.is_abandoned() {
@@ -336,7 +332,7 @@ impl Connection {
             return views;
         }
         for index in 0..self.paths.len() {
-            let Some(path) = self.paths.id_at(index).and_then(|id| self.paths.get(id)) else {
+            let Some(path) = self.paths.at(index) else {
                 continue;
             };
             if rank(path) < best {
@@ -418,9 +414,7 @@ impl Connection {
                 break;
             }
         }
-        if let Some(multipath) = &mut self.multipath {
-            multipath.views = views;
-        }
+        self.keep_views(views);
         if let Some(sender) = self.fec.sender.as_deref_mut() {
             copied.into_iter().for_each(|id| sender.on_copied(id));
         }

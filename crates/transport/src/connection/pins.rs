@@ -104,7 +104,7 @@ impl Connection {
         max_segments: usize,
     ) -> Option<Transmit> {
         for index in 0..self.paths.len() {
-            let Some(path) = self.paths.id_at(index).and_then(|id| self.paths.get(id)) else {
+            let Some(path) = self.paths.at(index) else {
                 continue;
             };
             let id = path.id;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    multipath::Takes,
+    multipath::{Hold, PathPin, Takes},
     observe::Observer,
     packet::{FrameStats, Token},
     time::Instant,
@@ -106,6 +106,34 @@ fn full_queue_refuses_or_drops_the_oldest() {
     assert!(!queue.has_frames());
     // One datagram always fits an empty queue.
     assert_eq!(queue.send(payload(1200), max), Ok(4));
+}
+
+#[test]
+fn what_may_use_one_path_alone_leaves_half_of_the_room_to_others() {
+    let mut queue = queue(2000, 1000);
+    let max = queue.max_payload(1200);
+    let dead = Some(PathPin::Only(PathId(7)));
+    let send = |queue: &mut DatagramQueue, when_full, pin| {
+        queue.send_when(payload(236), max, when_full, pin)
+    };
+    for id in 0..3 {
+        assert_eq!(send(&mut queue, WhenFull::Refuse, dead), Ok(id));
+    }
+    let refused = Err(SendDatagramError::Blocked(payload(236)));
+    assert_eq!(send(&mut queue, WhenFull::Refuse, dead), refused);
+    // Nothing of it has left: whoever waits is not woken in vain.
+    assert!(!queue.take_unblocked());
+    // The oldest of its own makes room.
+    assert_eq!(send(&mut queue, WhenFull::DropOldest, dead), Ok(3));
+    assert_eq!(queue.stats().dropped_unsent, 1);
+    for id in 4..7 {
+        assert_eq!(send(&mut queue, WhenFull::Refuse, None), Ok(id));
+    }
+    // The path is given up: they go by any, and whoever waited is told.
+    queue.review_pins(|_| Hold::Gone);
+    assert_eq!(write(&mut queue, 800), [1, 2, 3]);
+    assert!(queue.take_unblocked());
+    assert!(!queue.take_unblocked());
 }
 
 #[test]

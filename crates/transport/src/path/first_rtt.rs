@@ -72,6 +72,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_told_long_before_the_path_opened_does_not_count() {
+        let mut first = FirstRtt::default();
+        first.on_told(Instant::ZERO, ms(20));
+        first.on_told(Instant::ZERO + ms(60_000), ms(20));
+        first.on_opened(Instant::ZERO + ms(60_020));
+        assert_eq!(first.estimate(), Some(ms(60)));
+        // Nor does what is told of it afterwards.
+        first.on_told(Instant::ZERO + ms(90_000), ms(20));
+        assert_eq!(first.estimate(), Some(ms(60)));
+    }
+
+    #[test]
     fn faster_paths_lost_packets_and_nonsense() {
         assert_eq!(estimate(530, 60, 510), Some(ms(20)));
         // The status was told again a probe timeout later.

@@ -75,8 +75,18 @@ impl PathSet {
         self.paths.len()
     }
 
-    /// The identifier of the `index`-th path in ascending order.
+    /// The `index`-th path in ascending order: for loops whose body needs the whole connection.
+    pub(crate) fn at(&self, index: usize) -> Option<&Path> {
+        self.paths.get(index)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn at_mut(&mut self, index: usize) -> Option<&mut Path> {
+        self.paths.get_mut(index)
+    }
+
+    /// Its identifier.
     pub(crate) fn id_at(&self, index: usize) -> Option<PathId> {
-        self.paths.get(index).map(|path| path.id)
+        self.at(index).map(|path| path.id)
     }
 }

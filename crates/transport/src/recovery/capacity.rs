@@ -29,8 +29,13 @@ pub(super) struct RoundTrips {
 impl RoundTrips {
     /// Whether they have grown so much that a queue must stand.
     pub(super) fn tell_of_queue(self) -> bool {
-        self.recent > self.min + self.min / 4
+        self.recent > longest_without_queue(self.min)
     }
+}
+
+/// Longer round trips tell of a queue; shorter ones of chance.
+pub(crate) fn longest_without_queue(min_rtt: Duration) -> Duration {
+    min_rtt + min_rtt / 4
 }
 
 impl Capacity {

@@ -58,6 +58,7 @@ use crate::{
     units::{PacketNumber, PathId, Rate},
 };
 
+pub(crate) use self::capacity::longest_without_queue;
 use self::{
     capacity::{Capacity, RoundTrips},
     ecn::EcnValidation,

@@ -228,8 +228,7 @@ impl StreamSet {
         append: impl FnOnce(&mut SendBuffer, usize),
     ) -> Result<usize, WriteError> {
         self.widen(id);
-        let pin = self.table.get(id).and_then(|stream| stream.pin);
-        let room = self.room_with(pin);
+        let room = self.room_for(id);
         let stream = self.table.get_mut(id).ok_or(WriteError::UnknownStream)?;
         let send = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
         send.check_writable()?;

@@ -500,7 +500,10 @@ impl StreamSet {
     /// A stream of our own begins: the larger window for the answer goes along with the request.
     fn widen(&mut self, id: StreamId) {
         let least = self.least_window;
-        let Some(stream) = self.table.get_mut(id).filter(|_| least > 0) else {
+        if least == 0 {
+            return;
+        }
+        let Some(stream) = self.table.get_mut(id) else {
             return;
         };
         let (Some(send), Some(recv)) = (&stream.send, &mut stream.recv) else {

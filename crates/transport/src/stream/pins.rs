@@ -145,15 +145,18 @@ impl StreamSet {
         pin.is_some_and(|pin| self.holds(pin))
     }
 
-    /// Bytes that send buffers take of a stream with this pin: those that may use no other path have half of the
-    /// room, so that others can write while that path is dead.
-    pub(super) fn room_with(&self, pin: Option<PathPin>) -> u64 {
+    /// Bytes that send buffers take of a stream: those that may use no other path have half of the room, so
+    /// that others can write while that path is dead.
+    pub(super) fn room_for(&self, id: StreamId) -> u64 {
         let room = self.send_room();
-        let strict = |pin: Option<PathPin>| matches!(pin, Some(PathPin::Only(_)));
-        if !strict(pin) {
+        if self.pins.lanes.is_empty() {
             return room;
         }
-        let bound = self.table.iter().filter(|stream| strict(stream.pin));
+        let strict = |stream: &&Stream| matches!(stream.pin, Some(PathPin::Only(_)));
+        if self.table.get(id).filter(strict).is_none() {
+            return room;
+        }
+        let bound = self.table.iter().filter(strict);
         let buffered = |stream: &Stream| Some(stream.send.as_ref()?.buffer().buffered());
         let taken: u64 = bound.filter_map(buffered).sum();
         room.min((self.send_buffer_bytes / 2).saturating_sub(taken))

@@ -3,8 +3,8 @@
 //! The model: path i delivers what leaves at time t at t + d_i, where d_i is half its smoothed round
 //! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
 //! its room at once and then its rate where there is none, or, while its window doubles every round
-//! trip, its room and twice the window per doubling. With W bytes waiting, all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's
-//! part of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever
+//! trip, its room and twice the window per doubling. With W bytes waiting, all are delivered by the
+//! earliest T at which the X_i(T - d_i) add up to W, and path i's part of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever
 //! it carried would come after everything else. Asked anew before every batch, the parts correct
 //! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
 //! window in it.

@@ -20,6 +20,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::PathStatus;
 use crate::{
+    recovery::longest_without_queue,
     time::Instant,
     units::{PathId, Rate},
 };
@@ -83,11 +84,11 @@ impl PathView {
 
     /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.
     pub fn queues(&self) -> bool {
-        let ample = self.min_rtt + self.min_rtt / 4;
-        self.recent_rtt > ample
+        let longest = longest_without_queue(self.min_rtt);
+        self.recent_rtt > longest
             || self
                 .capacity
-                .is_some_and(|capacity| capacity.time_for(self.in_flight) > ample)
+                .is_some_and(|capacity| capacity.time_for(self.in_flight) > longest)
     }
 
     /// Bytes the window still takes.
