@@ -5,7 +5,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tautline_sim::{DirectionConfig, Jitter, LinkConfig, LossModel, World, quic::QuicHost};
+use tautline_sim::{DirectionConfig, Jitter, LinkConfig, LossModel, World, links, quic::QuicHost};
 use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     tls,
@@ -49,6 +49,23 @@ const CELLS: &[(&str, Leg, Leg)] = &[
     ("congested", Leg(50, 20, 2.0, 20), Leg(60, 25, 2.0, 15)),
 ];
 
+/// Pairs of the laboratory's named links.
+const NAMED: &[(&str, [&str; 2])] = &[
+    ("wifi+lte", ["wifi", "lte"]),
+    ("leo+lte", ["leo", "lte"]),
+    ("geo+lte", ["geo", "lte"]),
+];
+
+/// All pairs, by name.
+fn cells() -> Vec<(&'static str, [LinkConfig; 2])> {
+    let plain = CELLS
+        .iter()
+        .map(|(name, a, b)| (*name, [link(*a), link(*b)]));
+    let by_name = |name| links::by_name(name).expect("a named link");
+    let named = NAMED.iter().map(|(name, pair)| (*name, pair.map(by_name)));
+    plain.chain(named).collect()
+}
+
 fn link(leg: Leg) -> LinkConfig {
     let mut direction = DirectionConfig::new(
         Rate::from_bits_per_second(leg.3 * 1_000_000),
@@ -74,7 +91,7 @@ fn local(index: usize) -> SocketAddr {
 /// fetched; `None` if it is not done in ten minutes.
 fn fetch(
     seed: u64,
-    legs: &[Leg],
+    legs: &[LinkConfig],
     scheduler: &str,
     congestion: &str,
     size: u64,
@@ -114,7 +131,7 @@ fn fetch(
     let server = world.add_host(remote, Box::new(server));
     for (index, leg) in legs.iter().enumerate() {
         let near = (client, Some(local(index).ip()));
-        world.try_connect(near, (server, None), link(*leg)).ok()?;
+        world.try_connect(near, (server, None), leg.clone()).ok()?;
     }
     let limit = Instant::ZERO + Duration::from_secs(600);
     type Client = QuicHost<PatternClient>;
@@ -151,7 +168,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let (mut schedulers, mut sizes, mut seeds, mut cells, mut congestion) = (
+    let (mut schedulers, mut sizes, mut seeds, mut only, mut congestion) = (
         "auto".to_owned(),
         "10000,100000,1000000,20000000".to_owned(),
         3_u64,
@@ -163,7 +180,7 @@ fn main() {
             "--schedulers" => schedulers = value,
             "--sizes" => sizes = value,
             "--seeds" => seeds = value.parse().expect("a number"),
-            "--cells" => cells = value,
+            "--cells" => only = value,
             "--congestion" => congestion = value,
             _ => panic!("unknown option {key}"),
         }
@@ -171,15 +188,13 @@ fn main() {
     println!(
         "cell size best | scheduler: ratio to the best single path, handshake on a / b (worst seed), bytes sent per byte"
     );
-    for (name, a, b) in CELLS
-        .iter()
-        .filter(|cell| cells.is_empty() || cells.split(',').any(|name| name == cell.0))
-    {
+    let wanted = |name| only.is_empty() || only.split(',').any(|wanted| wanted == name);
+    for (name, [a, b]) in cells().into_iter().filter(|cell| wanted(cell.0)) {
         for size in sizes
             .split(',')
             .map(|size| size.parse::<u64>().expect("bytes"))
         {
-            let times = |legs: &[Leg], scheduler: &str| -> Vec<(f64, f64)> {
+            let times = |legs: &[LinkConfig], scheduler: &str| -> Vec<(f64, f64)> {
                 (1..=seeds)
                     .map(|seed| {
                         fetch(seed, legs, scheduler, &congestion, size)
@@ -188,7 +203,7 @@ fn main() {
                     .collect()
             };
             let time = |runs: &[(f64, f64)]| median(runs.iter().map(|run| run.0).collect());
-            let (on_a, on_b) = (times(&[*a], "auto"), times(&[*b], "auto"));
+            let (on_a, on_b) = (times(&[a.clone()], "auto"), times(&[b.clone()], "auto"));
             let best = if time(&on_a) <= time(&on_b) {
                 on_a
             } else {
@@ -196,8 +211,8 @@ fn main() {
             };
             let mut line = format!("{name:12} {size:9} {:.3}", time(&best));
             for scheduler in schedulers.split(',') {
-                let ab = times(&[*a, *b], scheduler);
-                let ba = times(&[*b, *a], scheduler);
+                let ab = times(&[a.clone(), b.clone()], scheduler);
+                let ba = times(&[b.clone(), a.clone()], scheduler);
                 let worst = |runs: &[(f64, f64)]| {
                     let ratios = runs.iter().zip(&best).map(|(run, best)| run.0 / best.0);
                     ratios.fold(0.0, f64::max)
