@@ -1,41 +1,30 @@
 //! What a path has shown that it cannot exceed.
 //!
-//! Owns: the delivery rate seen while a queue stood, for as long as nothing contradicts it. Does not own:
-//! the samples (`rate.rs`, `rtt.rs`), what a congestion controller thinks (`congestion/`).
+//! Owns: the delivery rate seen while a queue stood, for as long as nothing contradicts it; how much has
+//! passed within a round trip. Does not own: the samples (`rate.rs`, `rtt.rs`), what tells of a queue
+//! (`queue.rs`), what a congestion controller thinks (`congestion/`).
 //!
 //! Round trips tell of a queue only a round trip later, and of a queue between two bursts not at all. So
-//! what was learned while one stood is kept until twice as much was in flight without one.
+//! what was learned while one stood is kept until much more passed without one.
 
 use std::time::Duration;
 
+use super::queue::{QueueSigns, RoundTrips};
 use crate::{congestion::RateSample, units::Rate};
 
 /// What is left of it with a sample of less.
 const FADES: f64 = 15.0 / 16.0;
 
+/// So many times what the path should hold must have passed without a queue to prove that it holds more: of a
+/// path whose round trips mean what they say, and of one with jitter, whose first queue was likely none.
+const PROOF: [f64; 2] = [2.0, 1.25];
+
 /// The rate of the bottleneck, once a queue has stood before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Capacity {
     known: Option<Rate>,
-}
-
-/// What round trips are without a queue, and now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RoundTrips {
-    pub(super) min: Duration,
-    pub(super) recent: Duration,
-}
-
-impl RoundTrips {
-    /// Whether they have grown so much that a queue must stand.
-    pub(super) fn tell_of_queue(self) -> bool {
-        self.recent > longest_without_queue(self.min)
-    }
-}
-
-/// Longer round trips tell of a queue; shorter ones of chance.
-pub(crate) fn longest_without_queue(min_rtt: Duration) -> Duration {
-    min_rtt + min_rtt / 4
+    signs: QueueSigns,
+    most_passed: u64,
 }
 
 impl Capacity {
@@ -43,19 +32,37 @@ impl Capacity {
         self.known
     }
 
+    /// The most bytes that were delivered within a round trip.
+    pub(super) fn most_passed(&self) -> u64 {
+        self.most_passed
+    }
+
+    pub(super) fn signs(&self) -> &QueueSigns {
+        &self.signs
+    }
+
     /// The network path is another one.
     pub(super) fn forget(&mut self) {
-        self.known = None;
+        *self = Self::default();
     }
 
     pub(super) fn on_sample(&mut self, sample: &RateSample, round_trips: RoundTrips) {
-        // What was in flight when the packet left was delivered by the time it was acknowledged.
-        let drained = Rate::from_bytes_over(sample.tx_in_flight, round_trips.recent);
+        // What was in flight when the packet left was delivered by the time it was acknowledged, or lost.
+        let passed = sample.tx_in_flight.min(sample.delivered);
+        self.most_passed = self.most_passed.max(passed);
+        self.signs.on_round_trip(passed, round_trips);
+        let drained = Rate::from_bytes_over(passed, round_trips.recent);
         let seen = sample.delivery_rate.max(drained);
-        let before = if !round_trips.tell_of_queue() {
+        let before = if !self.signs.tell_of_queue(round_trips) {
+            let [usual, with_jitter] = PROOF;
+            let proof = if self.signs.know_jitter() {
+                with_jitter
+            } else {
+                usual
+            };
             match self.known {
                 // In slow start a round trip later: it was no queue.
-                Some(known) if sample.tx_in_flight > 2 * known.bytes_in(round_trips.min) => {
+                Some(known) if passed > known.mul_f64(proof).bytes_in(round_trips.min) => {
                     self.known = None;
                     return;
                 }
@@ -86,7 +93,7 @@ mod tests {
 
     fn sample(mbps: u64, tx_in_flight: u64) -> RateSample {
         RateSample {
-            delivered: 0,
+            delivered: tx_in_flight,
             interval: Duration::from_millis(40),
             delivery_rate: Rate::from_bits_per_second(mbps * 1_000_000),
             app_limited: false,
@@ -125,6 +132,27 @@ mod tests {
         capacity.on_sample(&sample(8, 50_000), round_trips(41));
         assert_eq!(mbps(capacity), Some(10));
         assert!(capacity.is_exceeded_by(70_000, MIN));
+    }
+
+    #[test]
+    fn what_was_lost_proves_nothing() {
+        let mut capacity = Capacity::default();
+        let overflown = RateSample {
+            delivered: 75_000,
+            ..sample(10, 150_000)
+        };
+        capacity.on_sample(&overflown, round_trips(60));
+        assert_eq!(mbps(capacity), Some(10));
+        assert_eq!(capacity.most_passed(), 75_000);
+    }
+
+    #[test]
+    fn with_jitter_less_proves_it_wrong() {
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(3, 15_000), round_trips(52));
+        assert_eq!(mbps(capacity), Some(3));
+        capacity.on_sample(&sample(6, 30_000), round_trips(47));
+        assert_eq!(mbps(capacity), None);
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Recovery {
         }
         self.stats.packets_lost += 1;
         let in_flight = packet.snapshot.tx_in_flight;
-        let queued = self.round_trips().tell_of_queue()
+        let queued = self.capacity.signs().tell_of_queue(self.round_trips())
             || self.capacity.is_exceeded_by(in_flight, self.rtt.min());
         self.lost_without_queue += u64::from(!queued);
         self.stats.bytes_lost += u64::from(packet.bytes);

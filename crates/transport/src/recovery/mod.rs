@@ -20,6 +20,7 @@ mod context;
 mod ecn;
 mod loss;
 mod owd;
+mod queue;
 mod rate;
 mod reset;
 mod returns;
@@ -58,10 +59,10 @@ use crate::{
     units::{PacketNumber, PathId, Rate},
 };
 
-pub(crate) use self::capacity::longest_without_queue;
 use self::{
-    capacity::{Capacity, RoundTrips},
+    capacity::Capacity,
     ecn::EcnValidation,
+    queue::RoundTrips,
     rate::DeliveryRate,
     returns::{ReturnPaths, Taken},
     threshold::ReorderingTolerance,
@@ -303,6 +304,16 @@ impl Recovery {
     /// by itself, not what our own data makes it drop.
     pub fn lost_without_queue(&self) -> u64 {
         self.lost_without_queue
+    }
+
+    /// The most bytes that were delivered within a round trip on this network path.
+    pub fn most_passed(&self) -> u64 {
+        self.capacity.most_passed()
+    }
+
+    /// Longer round trips tell of a queue.
+    pub fn longest_without_queue(&self) -> Duration {
+        self.capacity.signs().longest_without(self.rtt.min())
     }
 
     fn round_trips(&self) -> RoundTrips {

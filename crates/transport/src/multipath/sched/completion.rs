@@ -22,6 +22,11 @@ const HORIZON: f64 = 3_600.0;
 /// A window that doubles more often than this is no forecast any more.
 const MAX_DOUBLINGS: f64 = 10.0;
 
+/// Packets that a path takes before anything is known of it. RFC 9002 s7.2.
+const FIRST_WINDOW: u64 = 10;
+/// No more than so many round trips are doubted.
+const MOST_DOUBT: f64 = 2.0;
+
 /// What one path can do, in seconds and bytes.
 struct Course {
     delay: f64,
@@ -76,6 +81,40 @@ impl Course {
     }
 }
 
+/// Bytes that a path has shown that it can deliver within a round trip, while slow start tries what it can.
+fn proven(path: &PathView) -> Option<u64> {
+    let tries = path.slow_start && path.capacity.is_none();
+    tries.then(|| path.most_passed.max(FIRST_WINDOW * path.datagram))
+}
+
+/// How much later data may arrive than expected that leaves while more is in flight than is proven: as much
+/// as if the path did no more. Its queue would be seen only a round trip from now.
+fn doubt(path: &PathView) -> f64 {
+    proven(path).map_or(0.0, |proven| {
+        let beyond = path.in_flight as f64 / proven as f64 - 1.0;
+        path.min_rtt.as_secs_f64() * beyond.clamp(0.0, MOST_DOUBT)
+    })
+}
+
+/// Data on a path beside the best one must be sure to arrive in time. The best is the one that would be the first to
+/// have delivered everything if none did more than is proven.
+fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
+    if paths.iter().all(|(path, _)| doubt(path) == 0.0) {
+        return;
+    }
+    let alone = |(path, course): &(&PathView, Course)| {
+        let rtt = path.min_rtt.as_secs_f64().max(1e-6);
+        let rate = proven(path).map_or(course.rate, |proven| proven as f64 / rtt);
+        course.delay + bytes / rate.max(1.0)
+    };
+    let best = (0..paths.len()).min_by(|a, b| alone(&paths[*a]).total_cmp(&alone(&paths[*b])));
+    for (index, (path, course)) in paths.iter_mut().enumerate() {
+        if Some(index) != best {
+            course.delay += doubt(path);
+        }
+    }
+}
+
 /// When `bytes` could all be delivered over some paths, in seconds from now.
 fn completion<'a>(courses: impl Iterator<Item = &'a Course> + Clone, bytes: f64) -> f64 {
     let (mut low, mut high) = (0.0, HORIZON);
@@ -117,8 +156,9 @@ impl Scheduler for EarliestCompletion {
 fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     let mut paths: SmallVec<[(&PathView, Course); 8]> =
         wanted(view).map(|path| (path, Course::new(path))).collect();
-    paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     let bytes = view.waiting.max(1) as f64;
+    doubt_all_but_the_best(&mut paths, bytes);
+    paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     // What is under way arrives before what is sent now, and lets the receiver's window move, too.
     let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
     let rates = paths.iter().map(|(_, course)| course.rate);

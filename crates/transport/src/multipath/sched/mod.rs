@@ -20,7 +20,6 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::PathStatus;
 use crate::{
-    recovery::longest_without_queue,
     time::Instant,
     units::{PathId, Rate},
 };
@@ -41,6 +40,8 @@ pub struct PathView {
     pub recent_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
+    /// Longer round trips tell of a queue.
+    pub longest_without_queue: Duration,
     /// What acknowledgements take on their way back: half of the smallest round-trip time, unless another
     /// path brings them.
     pub return_delay: Duration,
@@ -57,6 +58,8 @@ pub struct PathView {
     pub rate: Rate,
     /// What it delivered while a queue stood, if nothing has shown since that it can do more.
     pub capacity: Option<Rate>,
+    /// The most bytes that were delivered within a round trip.
+    pub most_passed: u64,
     /// Whether the window still doubles every round trip.
     pub slow_start: bool,
     /// Bytes of a full datagram.
@@ -84,7 +87,7 @@ impl PathView {
 
     /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.
     pub fn queues(&self) -> bool {
-        let longest = longest_without_queue(self.min_rtt);
+        let longest = self.longest_without_queue;
         self.recent_rtt > longest
             || self
                 .capacity
