@@ -2,12 +2,13 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tautline_sim::{Direction, LinkConfig, LinkId};
+use tautline_sim::{Direction, LinkConfig, LinkId, links};
 use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     pair::{client_address, server_address},
 };
 use tautline_transport::{
+    congestion,
     connection::Event,
     multipath::{MultipathConfig, sched},
     path::PathEvent,
@@ -159,6 +160,45 @@ fn a_slow_path_does_no_harm() {
         assert!(both < 1.01 * best, "{bytes}: {both} {best}");
         assert!(other < 1.01 * best, "{bytes}: {other} {best}");
     }
+}
+
+/// Median seconds of a fetch over `links`, of some seeds.
+fn median_time(links: &[LinkConfig], bytes: u64, congestion: &str) -> f64 {
+    let factory = congestion::registry::by_name(congestion).unwrap();
+    let mut times: Vec<f64> = (1..=15)
+        .map(|seed| {
+            let (mut net, _) = over(seed, links, "auto", &[bytes], |setup| {
+                setup.both(|config| config.congestion = factory.clone())
+            });
+            fetch_time(&mut net, 60 * SECOND)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[test]
+fn jitter_is_no_queue() {
+    let [leo, lte] = ["leo", "lte"].map(|name| links::by_name(name).unwrap());
+    for bytes in [300_000, 10_000_000] {
+        let alone = [&leo, &lte].map(|link| median_time(&[link.clone()], bytes, "cubic"));
+        let best = alone[0].min(alone[1]);
+        let both = median_time(&[leo.clone(), lte.clone()], bytes, "cubic");
+        let turned = median_time(&[lte.clone(), leo.clone()], bytes, "cubic");
+        println!("{bytes}: {best:.3} {both:.3} {turned:.3}");
+        assert!(both.max(turned) < 1.01 * best, "{bytes}");
+    }
+}
+
+#[test]
+fn a_thin_path_does_no_harm_whatever_the_controller() {
+    // BBR's Startup fills the thin path faster than round trips tell.
+    let (thin, fat) = (wire(10, 22), wire(50, 12));
+    let best = median_time(&[fat.clone()], 1_000_000, "bbr3-taut");
+    let both = median_time(&[thin.clone(), fat.clone()], 1_000_000, "bbr3-taut");
+    let turned = median_time(&[fat, thin], 1_000_000, "bbr3-taut");
+    println!("{best:.3} {both:.3} {turned:.3}");
+    assert!(both.max(turned) < 1.01 * best);
 }
 
 /// Path 0 dies at 2 s, in the directions given.
