@@ -203,7 +203,8 @@ fn main() {
                     .collect()
             };
             let time = |runs: &[(f64, f64)]| median(runs.iter().map(|run| run.0).collect());
-            let (on_a, on_b) = (times(&[a.clone()], "auto"), times(&[b.clone()], "auto"));
+            let alone = |leg| times(std::slice::from_ref(leg), "auto");
+            let (on_a, on_b) = (alone(&a), alone(&b));
             let best = if time(&on_a) <= time(&on_b) {
                 on_a
             } else {

@@ -181,7 +181,8 @@ fn median_time(links: &[LinkConfig], bytes: u64, congestion: &str) -> f64 {
 fn jitter_is_no_queue() {
     let [leo, lte] = ["leo", "lte"].map(|name| links::by_name(name).unwrap());
     for bytes in [300_000, 10_000_000] {
-        let alone = [&leo, &lte].map(|link| median_time(&[link.clone()], bytes, "cubic"));
+        let alone =
+            [&leo, &lte].map(|link| median_time(std::slice::from_ref(link), bytes, "cubic"));
         let best = alone[0].min(alone[1]);
         let both = median_time(&[leo.clone(), lte.clone()], bytes, "cubic");
         let turned = median_time(&[lte.clone(), leo.clone()], bytes, "cubic");
@@ -194,7 +195,7 @@ fn jitter_is_no_queue() {
 fn a_thin_path_does_no_harm_whatever_the_controller() {
     // BBR's Startup fills the thin path faster than round trips tell.
     let (thin, fat) = (wire(10, 22), wire(50, 12));
-    let best = median_time(&[fat.clone()], 1_000_000, "bbr3-taut");
+    let best = median_time(std::slice::from_ref(&fat), 1_000_000, "bbr3-taut");
     let both = median_time(&[thin.clone(), fat.clone()], 1_000_000, "bbr3-taut");
     let turned = median_time(&[fat, thin], 1_000_000, "bbr3-taut");
     println!("{best:.3} {both:.3} {turned:.3}");

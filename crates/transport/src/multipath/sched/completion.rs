@@ -107,7 +107,9 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
         let rate = proven(path).map_or(course.rate, |proven| proven as f64 / rtt);
         course.delay + bytes / rate.max(1.0)
     };
-    let best = (0..paths.len()).min_by(|a, b| alone(&paths[*a]).total_cmp(&alone(&paths[*b])));
+    let alone = paths.iter().map(alone).enumerate();
+    let best = alone.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let best = best.map(|(index, _)| index);
     for (index, (path, course)) in paths.iter_mut().enumerate() {
         if Some(index) != best {
             course.delay += doubt(path);
