@@ -155,3 +155,19 @@ fn parts_are_what_arrives_by_the_common_end() {
     assert_eq!(choice.path, PathId(0));
     assert_eq!(choice.bytes, paths[0].room(), "a window at most");
 }
+
+#[test]
+fn beside_the_best_path_only_what_is_proven_counts() {
+    let fat = full(path(0, 24, 50));
+    let thin = |most_passed| PathView {
+        window: 100_000,
+        in_flight: 50_000,
+        slow_start: true,
+        most_passed,
+        ..path(1, 44, 10)
+    };
+    assert_eq!(chosen("auto", &[fat, thin(50_000)], 300_000), Some(1));
+    // Should it hold no more than 25 kB, data would come 44 ms later there: after the fat path's last.
+    assert_eq!(chosen("auto", &[fat, thin(25_000)], 300_000), None);
+    assert_eq!(chosen("auto", &[fat, thin(25_000)], 3_000_000), Some(1));
+}
