@@ -15,9 +15,10 @@ use crate::{congestion::RateSample, units::Rate};
 /// What is left of it with a sample of less.
 const FADES: f64 = 15.0 / 16.0;
 
-/// So many times what the path should hold must have passed without a queue to prove that it holds more: of a
-/// path whose round trips mean what they say, and of one with jitter, whose first queue was likely none.
-const PROOF: [f64; 2] = [2.0, 1.25];
+/// So many times what the path should hold must have passed without a queue to prove that it holds more.
+const PROOF: f64 = 2.0;
+/// The same of a path with jitter, whose first queue was likely none.
+const PROOF_WITH_JITTER: f64 = 1.25;
 
 /// The rate of the bottleneck, once a queue has stood before it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,11 +55,10 @@ impl Capacity {
         let drained = Rate::from_bytes_over(passed, round_trips.recent);
         let seen = sample.delivery_rate.max(drained);
         let before = if !self.signs.tell_of_queue(round_trips) {
-            let [usual, with_jitter] = PROOF;
             let proof = if self.signs.know_jitter() {
-                with_jitter
+                PROOF_WITH_JITTER
             } else {
-                usual
+                PROOF
             };
             match self.known {
                 // In slow start a round trip later: it was no queue.

@@ -311,7 +311,7 @@ impl Recovery {
         self.capacity.most_passed()
     }
 
-    /// Longer round trips tell of a queue.
+    /// The longest round trip that may be chance: longer ones tell of a queue.
     pub fn longest_without_queue(&self) -> Duration {
         self.capacity.signs().longest_without(self.rtt.min())
     }

@@ -4,10 +4,11 @@
 //! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
 //! its room at once and then its rate where there is none, or, while its window doubles every round
 //! trip, its room and twice the window per doubling. With W bytes waiting, all are delivered by the
-//! earliest T at which the X_i(T - d_i) add up to W, and path i's part of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever
-//! it carried would come after everything else. Asked anew before every batch, the parts correct
-//! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
-//! window in it.
+//! earliest T at which the X_i(T - d_i) add up to W, and path i's part of them is X_i(T - d_i). A path
+//! that could not deliver anything by T is left alone: whatever it carried would come after everything
+//! else. Asked anew before every batch, the parts correct themselves. This is the water-filling behind
+//! Wu, chapter 4 (eq. 4.1-4.10), with the growth of the window in it, and with a doubt about what grows:
+//! beside the best path, one in slow start is expected as late as if it did no more than it has done.
 
 use std::time::Duration;
 
@@ -21,7 +22,6 @@ const STEPS: u32 = 40;
 const HORIZON: f64 = 3_600.0;
 /// A window that doubles more often than this is no forecast any more.
 const MAX_DOUBLINGS: f64 = 10.0;
-
 /// Packets that a path takes before anything is known of it. RFC 9002 s7.2.
 const FIRST_WINDOW: u64 = 10;
 /// No more than so many round trips are doubted.
@@ -107,11 +107,12 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
         let rate = proven(path).map_or(course.rate, |proven| proven as f64 / rtt);
         course.delay + bytes / rate.max(1.0)
     };
-    let alone = paths.iter().map(alone).enumerate();
-    let best = alone.min_by(|(_, a), (_, b)| a.total_cmp(b));
-    let best = best.map(|(index, _)| index);
-    for (index, (path, course)) in paths.iter_mut().enumerate() {
-        if Some(index) != best {
+    let best = paths
+        .iter()
+        .min_by(|a, b| alone(a).total_cmp(&alone(b)))
+        .map(|(path, _)| path.id);
+    for (path, course) in paths {
+        if Some(path.id) != best {
             course.delay += doubt(path);
         }
     }

@@ -40,7 +40,7 @@ pub struct PathView {
     pub recent_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
-    /// Longer round trips tell of a queue.
+    /// The longest round trip that may be chance: longer ones tell of a queue.
     pub longest_without_queue: Duration,
     /// What acknowledgements take on their way back: half of the smallest round-trip time, unless another
     /// path brings them.

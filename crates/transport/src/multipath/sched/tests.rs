@@ -20,7 +20,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         smoothed_rtt: rtt,
         recent_rtt: rtt,
         min_rtt: rtt,
-        longest_without_queue: rtt + rtt / 4,
+        longest_without_queue: rtt + rtt / 5,
         return_delay: rtt / 2,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
