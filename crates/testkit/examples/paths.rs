@@ -1,7 +1,10 @@
 //! Several paths against the best of them, cell by cell: how long fetches take with each scheduler.
 //!
 //! `cargo run --release -p tautline-testkit --example paths -- [--schedulers auto,ecf]
-//! [--sizes 10000,1000000] [--seeds N] [--cells NAME,NAME] [--congestion NAME]`
+//! [--sizes 10000,1000000] [--seeds N] [--cells NAME,NAME] [--congestion NAME] [--fetches N] [--window BYTES]`
+//!
+//! `--fetches N`: each size N times, one after the other; times are those of all. `--window BYTES`: the size of
+//! receive windows, which then do not grow.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -11,7 +14,7 @@ use tautline_testkit::{
     tls,
 };
 use tautline_transport::{
-    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig},
+    config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig, WindowConfig},
     connection::Event,
     endpoint::Endpoint,
     multipath::{MultipathConfig, sched},
@@ -83,6 +86,15 @@ fn link(leg: Leg) -> LinkConfig {
     LinkConfig::symmetric(direction)
 }
 
+/// What is fetched.
+#[derive(Clone, Copy)]
+struct Load {
+    size: u64,
+    fetches: usize,
+    /// Bytes of receive windows that do not grow.
+    window: Option<u64>,
+}
+
 fn local(index: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, index as u8 + 1, 1], 50_000))
 }
@@ -94,12 +106,16 @@ fn fetch(
     legs: &[LinkConfig],
     scheduler: &str,
     congestion: &str,
-    size: u64,
+    load: Load,
 ) -> Option<(f64, f64)> {
     let remote = SocketAddr::from(([10, 0, 0, 2], 443));
     let mut world = World::new(seed);
     let mut transport = TransportConfig::default();
     transport.congestion = tautline_transport::congestion::registry::by_name(congestion)?;
+    if let Some(window) = load.window {
+        transport.stream_receive_window = WindowConfig::fixed(window);
+        transport.connection_receive_window = WindowConfig::fixed(window);
+    }
     let mut multipath = MultipathConfig::default();
     multipath.scheduler = sched::registry::by_name(scheduler)?;
     transport.multipath = Some(multipath);
@@ -115,7 +131,8 @@ fn fetch(
     let mut client_config = ClientConfig::new(Arc::new(tls::client(seed + 1)));
     client_config.transport = transport;
     let client = Endpoint::new(endpoint, None, world.rng(2));
-    let mut app = PatternClient::new(client_config, remote, &[size]);
+    let mut app = PatternClient::new(client_config, remote, &vec![load.size; load.fetches]);
+    app.one_by_one = true;
     app.close_when_done = false;
     app.paths = (1..legs.len())
         .map(|index| FourTuple {
@@ -157,7 +174,7 @@ fn fetch(
         .sum();
     Some((
         done.saturating_since(start).as_secs_f64(),
-        sent as f64 / size as f64,
+        sent as f64 / (load.size * load.fetches as u64) as f64,
     ))
 }
 
@@ -168,6 +185,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() {
     let mut args = std::env::args().skip(1);
+    let (mut fetches, mut window) = (1, None);
     let (mut schedulers, mut sizes, mut seeds, mut only, mut congestion) = (
         "auto".to_owned(),
         "10000,100000,1000000,20000000".to_owned(),
@@ -182,6 +200,8 @@ fn main() {
             "--seeds" => seeds = value.parse().expect("a number"),
             "--cells" => only = value,
             "--congestion" => congestion = value,
+            "--window" => window = Some(value.parse().expect("bytes")),
+            "--fetches" => fetches = value.parse().expect("a number"),
             _ => panic!("unknown option {key}"),
         }
     }
@@ -194,10 +214,15 @@ fn main() {
             .split(',')
             .map(|size| size.parse::<u64>().expect("bytes"))
         {
+            let load = Load {
+                size,
+                fetches,
+                window,
+            };
             let times = |legs: &[LinkConfig], scheduler: &str| -> Vec<(f64, f64)> {
                 (1..=seeds)
                     .map(|seed| {
-                        fetch(seed, legs, scheduler, &congestion, size)
+                        fetch(seed, legs, scheduler, &congestion, load)
                             .unwrap_or((f64::INFINITY, 0.0))
                     })
                     .collect()

@@ -148,7 +148,7 @@ pub struct Fetch {
     stream: Option<StreamId>,
 }
 
-/// Connects and fetches objects of given lengths, all at once as far as stream limits allow.
+/// Connects and fetches objects of given lengths: all at once as far as stream limits allow, or one by one.
 pub struct PatternClient {
     config: Option<ClientConfig>,
     remote: SocketAddr,
@@ -158,6 +158,8 @@ pub struct PatternClient {
     pub fetches: Vec<Fetch>,
     /// Close when everything is there.
     pub close_when_done: bool,
+    /// Ask for an object when the one before is there.
+    pub one_by_one: bool,
     /// Send requests before the handshake is complete, if possible.
     pub early: bool,
     /// Bytes sent after the length in every request.
@@ -191,6 +193,7 @@ impl PatternClient {
             handle: None,
             fetches,
             close_when_done: true,
+            one_by_one: false,
             early: false,
             request_padding: 0,
             paths: Vec::new(),
@@ -242,11 +245,13 @@ impl PatternClient {
         let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
             return;
         };
-        for fetch in self
-            .fetches
-            .iter_mut()
-            .filter(|fetch| fetch.stream.is_none())
-        {
+        for fetch in &mut self.fetches {
+            if fetch.stream.is_some() {
+                if self.one_by_one && fetch.done_at.is_none() {
+                    return;
+                }
+                continue;
+            }
             let Some(id) = connection.open_stream(Dir::Bi) else {
                 return;
             };
@@ -255,6 +260,9 @@ impl PatternClient {
             request.resize(request.len() + self.request_padding, b'/');
             let _ = connection.write(id, &request);
             let _ = connection.finish(id);
+            if self.one_by_one {
+                return;
+            }
         }
     }
 
@@ -292,6 +300,8 @@ impl PatternClient {
         }
         if self.is_done() && self.close_when_done {
             connection.close(now, 0, Bytes::new());
+        } else if self.one_by_one {
+            self.open(cx);
         }
     }
 }

@@ -449,6 +449,7 @@ pub(super) fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> Pa
         window,
         in_flight: path.recovery.bytes_in_flight(),
         rate: capacity.or(metrics.bandwidth).unwrap_or(by_window),
+        pacing: path.recovery.pacing(),
         capacity,
         most_passed: path.recovery.most_passed(),
         slow_start: path.recovery.is_slow_start(),

@@ -68,6 +68,15 @@ impl Recovery {
         u64::from(self.initial_window_packets) * u64::from(self.mtu)
     }
 
+    /// The pacer's speed; [`Rate::MAX`] where nothing is paced.
+    pub fn pacing(&self) -> Rate {
+        if self.paces() {
+            self.pacing_rate()
+        } else {
+            Rate::MAX
+        }
+    }
+
     pub(super) fn pacing_rate(&self) -> Rate {
         let rate = self
             .controller

@@ -3,14 +3,14 @@
 //! The model: path i delivers what leaves at time t at t + d_i, where d_i is half its smoothed round
 //! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
 //! its room at once and then its rate where there is none, or, while its window doubles every round
-//! trip, its room and twice the window per doubling. With W bytes waiting, all are delivered by the
+//! trip, its room and twice the window per doubling; never more than its pacer lets leave. With W bytes waiting, all are delivered by the
 //! earliest T at which the X_i(T - d_i) add up to W, and path i's part of them is X_i(T - d_i). A path
 //! that could not deliver anything by T is left alone: whatever it carried would come after everything
 //! else. Asked anew before every batch, the parts correct themselves. This is the water-filling behind
 //! Wu, chapter 4 (eq. 4.1-4.10), with the growth of the window in it, and with a doubt about what grows:
 //! beside the best path, one in slow start is expected as late as if it did no more than it has done.
 
-use std::time::Duration;
+use std::{f64::consts::LN_2, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -26,6 +26,11 @@ const MAX_DOUBLINGS: f64 = 10.0;
 const FIRST_WINDOW: u64 = 10;
 /// No more than so many round trips are doubted.
 const MOST_DOUBT: f64 = 2.0;
+/// How uncertain arrivals are is no more than this part of the shortest round trip: what round trips differ by
+/// beyond that is a queue of our own, and accounted for.
+const UNCERTAIN: u32 = 8;
+/// Packets that a pacer lets leave together.
+const BATCH: u64 = 2;
 
 /// What one path can do, in seconds and bytes.
 struct Course {
@@ -36,6 +41,9 @@ struct Course {
     rate: f64,
     /// Window and round trip, while it doubles.
     doubling: Option<(f64, f64)>,
+    /// Bytes that the pacer lets leave at once, and a second.
+    batch: f64,
+    pace: f64,
     /// What leaves only makes the queue longer.
     queues: bool,
     /// Slow start has put so much into the queue that more would be dropped, and hold up the rest. The
@@ -53,6 +61,8 @@ impl Course {
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
+            batch: (BATCH * path.datagram) as f64,
+            pace: path.pacing.bits_per_second() as f64 / 8.0,
             queues: path.queues(),
             overfills: path.slow_start
                 && path.capacity.is_some_and(|capacity| {
@@ -68,16 +78,23 @@ impl Course {
         if sending < 0.0 {
             return 0.0;
         }
-        match self.doubling {
+        let (taken, paced) = match self.doubling {
             Some((window, rtt)) => {
                 let doublings = (sending / rtt).min(MAX_DOUBLINGS);
                 let beyond = (sending - doublings * rtt).max(0.0);
                 let grown = doublings.exp2();
-                self.room + 2.0 * window * (grown - 1.0) + beyond * grown * window / rtt
+                let taken =
+                    self.room + 2.0 * window * (grown - 1.0) + beyond * grown * window / rtt;
+                // The pace doubles, too: seconds at today's pace that this is worth.
+                (taken, rtt * (grown - 1.0) / LN_2 + beyond * grown)
             }
-            None if self.queues => self.rate * sending,
-            None => self.room.min(self.rate * sending.max(self.delay)) + self.rate * sending,
-        }
+            None if self.queues => (self.rate * sending, sending),
+            None => {
+                let room = self.room.min(self.rate * sending.max(self.delay));
+                (room + self.rate * sending, sending)
+            }
+        };
+        taken.min(self.batch + self.pace * paced)
     }
 }
 
@@ -105,7 +122,7 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
     let alone = |(path, course): &(&PathView, Course)| {
         let rtt = path.min_rtt.as_secs_f64().max(1e-6);
         let rate = proven(path).map_or(course.rate, |proven| proven as f64 / rtt);
-        course.delay + bytes / rate.max(1.0)
+        course.delay + doubt(path) + bytes / rate.max(1.0)
     };
     let best = paths
         .iter()
@@ -227,8 +244,9 @@ impl Scheduler for Auto {
     }
 
     fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
-        let spread_of_delay = wanted(view).map(|path| path.rtt_variance).max();
-        spread(view, spread_of_delay.unwrap_or_default())
+        let uncertain = |path: &PathView| path.rtt_variance.min(path.min_rtt / UNCERTAIN);
+        let margin = wanted(view).map(uncertain).max();
+        spread(view, margin.unwrap_or_default())
     }
 
     fn repeats(&self) -> Repeats {

@@ -56,6 +56,8 @@ pub struct PathView {
     /// What the path delivers: its capacity if that is known; else the controller's estimate of
     /// bandwidth, or a window a round trip.
     pub rate: Rate,
+    /// How fast its pacer lets data leave now.
+    pub pacing: Rate,
     /// What it delivered while a queue stood, if nothing has shown since that it can do more.
     pub capacity: Option<Rate>,
     /// The most bytes that were delivered within a round trip.
@@ -72,7 +74,7 @@ impl PathView {
     /// What the next packet takes to the peer: the shortest round trip without the way back, and the queue
     /// that our own data has filled.
     pub fn one_way_delay(&self) -> Duration {
-        let seen = self.recent_rtt.saturating_sub(self.return_delay);
+        let seen = self.round_trip().saturating_sub(self.return_delay);
         if !self.queues() {
             return seen;
         }
@@ -85,10 +87,17 @@ impl PathView {
         seen.max(shortest + queue)
     }
 
+    /// The round trip of what leaves now, as far as seen. A queue that has drained since the newest sample is
+    /// no longer than what is in flight.
+    fn round_trip(&self) -> Duration {
+        let longer = self.recent_rtt.saturating_sub(self.min_rtt);
+        self.min_rtt + longer.min(self.rate.time_for(self.in_flight))
+    }
+
     /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.
     pub fn queues(&self) -> bool {
         let longest = self.longest_without_queue;
-        self.recent_rtt > longest
+        self.round_trip() > longest
             || self
                 .capacity
                 .is_some_and(|capacity| capacity.time_for(self.in_flight) > longest)

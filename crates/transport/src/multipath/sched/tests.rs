@@ -28,6 +28,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         in_flight: 0,
         rate,
         capacity: None,
+        pacing: Rate::MAX,
         most_passed: 0,
         slow_start: false,
         datagram: 1_200,
@@ -170,4 +171,36 @@ fn beside_the_best_path_only_what_is_proven_counts() {
     // Should it hold no more than 25 kB, data would come 44 ms later there: after the fat path's last.
     assert_eq!(chosen("auto", &[fat, thin(25_000)], 300_000), None);
     assert_eq!(chosen("auto", &[fat, thin(25_000)], 3_000_000), Some(1));
+}
+
+#[test]
+fn what_the_pacer_holds_back_goes_on_another_path() {
+    // 50 kB in the window, but 20 ms until the pacer has let them leave; the other path takes 5 ms longer.
+    let paced = |id, ms| PathView {
+        window: 100_000,
+        pacing: Rate::from_bits_per_second(20_000_000),
+        ..path(id, ms, 10)
+    };
+    let waits = PathView {
+        may_send: false,
+        ..paced(0, 40)
+    };
+    assert_eq!(chosen("auto", &[waits, paced(1, 50)], 50_000), Some(1));
+    assert_eq!(chosen("auto", &[waits, paced(1, 100)], 50_000), None);
+}
+
+#[test]
+fn a_queue_that_has_drained_is_none() {
+    let drained = PathView {
+        recent_rtt: Duration::from_millis(90),
+        ..path(0, 40, 10)
+    };
+    assert!(!drained.queues());
+    assert_eq!(drained.one_way_delay(), Duration::from_millis(20));
+    let stands = PathView {
+        in_flight: 60_000,
+        ..drained
+    };
+    assert!(stands.queues());
+    assert!(stands.one_way_delay() > Duration::from_millis(50));
 }
