@@ -441,6 +441,7 @@ pub(super) fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> Pa
         status: path.status.effective(),
         smoothed_rtt: smoothed,
         recent_rtt: rtt.recent(),
+        sampled_in_flight: path.recovery.sampled_in_flight(),
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),
         return_delay,

@@ -331,6 +331,9 @@ impl Recovery {
         let rate = self.rate.take_sample(self.shortest_rtt());
         if let Some(sample) = &rate {
             self.capacity.on_sample(sample, self.round_trips());
+            if rtt_sample.is_some() {
+                self.sampled_in_flight = [sample.tx_in_flight, self.sampled_in_flight[0]];
+            }
         }
         let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
             return;

@@ -121,6 +121,8 @@ pub struct Recovery {
     started: bool,
     /// Whether the application has left the window unused since it was last full.
     app_limited: bool,
+    /// Bytes in flight when the packets of the two newest round-trip samples left.
+    sampled_in_flight: [u64; 2],
     /// Whether the controller is in slow start; paces faster.
     slow_start: bool,
     /// What we asked of the peer's acknowledgements.
@@ -178,6 +180,7 @@ impl Recovery {
             first_number: [0; 3],
             started: false,
             app_limited: false,
+            sampled_in_flight: [0; 2],
             slow_start: true,
             ack_request: None,
             lost_scratch: Vec::new(),
@@ -292,6 +295,12 @@ impl Recovery {
     /// Bytes lost on this network path.
     pub fn lost(&self) -> u64 {
         self.rate.lost()
+    }
+
+    /// Bytes in flight when the packets left whose round trips are the newest: the less of two.
+    pub fn sampled_in_flight(&self) -> u64 {
+        let [newest, before] = self.sampled_in_flight;
+        newest.min(before)
     }
 
     /// How fast the path delivered while a queue stood before its bottleneck, if one did and nothing has

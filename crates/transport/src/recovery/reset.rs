@@ -111,6 +111,7 @@ impl Recovery {
         self.first_rtt_sample = None;
         self.started = false;
         self.app_limited = false;
+        self.sampled_in_flight = [0; 2];
         self.note_controller_state();
     }
 }

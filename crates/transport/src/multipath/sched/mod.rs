@@ -38,6 +38,8 @@ pub struct PathView {
     pub smoothed_rtt: Duration,
     /// The round trip now: the smaller of the two newest samples, without the peer's delay.
     pub recent_rtt: Duration,
+    /// Bytes in flight when the packets of these samples left.
+    pub sampled_in_flight: u64,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
     /// The longest round trip that may be chance: longer ones tell of a queue.
@@ -71,36 +73,31 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// What the next packet takes to the peer: the shortest round trip without the way back, and the queue
-    /// that our own data has filled.
+    /// What the next packet takes to the peer: the round trip expected without the way back.
     pub fn one_way_delay(&self) -> Duration {
-        let seen = self.round_trip().saturating_sub(self.return_delay);
-        if !self.queues() {
-            return seen;
-        }
-        // What left since the newest sample stands in the queue, too.
-        let queue = self
-            .rate
-            .time_for(self.in_flight)
-            .saturating_sub(self.min_rtt);
-        let shortest = self.min_rtt.saturating_sub(self.return_delay);
-        seen.max(shortest + queue)
+        self.round_trip().saturating_sub(self.return_delay)
     }
 
-    /// The round trip of what leaves now, as far as seen. A queue that has drained since the newest sample is
-    /// no longer than what is in flight.
+    /// Whether a queue must stand: more is in flight than the path holds, or what is not explained by that has
+    /// grown.
+    pub fn queues(&self) -> bool {
+        self.round_trip() > self.longest_without_queue
+    }
+
+    /// The round trip of what leaves now: the shortest, the queue of what is in flight, and what the newest took
+    /// beyond the queue of what was in flight then. No more of that can stand than is in flight now.
     fn round_trip(&self) -> Duration {
         let longer = self.recent_rtt.saturating_sub(self.min_rtt);
-        self.min_rtt + longer.min(self.rate.time_for(self.in_flight))
+        let unexplained = longer.saturating_sub(self.queue_behind(self.sampled_in_flight));
+        let drained = self.rate.time_for(self.in_flight);
+        self.min_rtt + unexplained.min(drained) + self.queue_behind(self.in_flight)
     }
 
-    /// Whether a queue must stand: round trips have grown, or more is in flight than the path holds.
-    pub fn queues(&self) -> bool {
-        let longest = self.longest_without_queue;
-        self.round_trip() > longest
-            || self
-                .capacity
-                .is_some_and(|capacity| capacity.time_for(self.in_flight) > longest)
+    /// What is in flight beyond what the path holds stands in a queue, as far as its capacity is known.
+    fn queue_behind(&self, in_flight: u64) -> Duration {
+        self.capacity.map_or(Duration::ZERO, |capacity| {
+            capacity.time_for(in_flight).saturating_sub(self.min_rtt)
+        })
     }
 
     /// Bytes the window still takes.

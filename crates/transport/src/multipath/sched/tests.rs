@@ -19,6 +19,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         status: PathStatus::Available,
         smoothed_rtt: rtt,
         recent_rtt: rtt,
+        sampled_in_flight: 0,
         min_rtt: rtt,
         longest_without_queue: rtt + rtt / 5,
         return_delay: rtt / 2,
@@ -203,4 +204,21 @@ fn a_queue_that_has_drained_is_none() {
     };
     assert!(stands.queues());
     assert!(stands.one_way_delay() > Duration::from_millis(50));
+}
+
+#[test]
+fn a_queue_of_our_own_is_as_long_as_what_is_in_flight() {
+    let rate = Rate::from_bits_per_second(10_000_000);
+    // 50 kB fill the path; at 10 Mb/s each 12.5 kB more are 10 ms.
+    let queued = |in_flight| PathView {
+        capacity: Some(rate),
+        recent_rtt: Duration::from_millis(80),
+        sampled_in_flight: 100_000,
+        in_flight,
+        ..path(0, 40, 10)
+    };
+    for (in_flight, ms) in [(25_000, 20), (62_500, 30), (100_000, 60)] {
+        let delay = queued(in_flight).one_way_delay();
+        assert_eq!(delay, Duration::from_millis(ms), "{in_flight}");
+    }
 }
