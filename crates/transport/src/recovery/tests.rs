@@ -234,6 +234,28 @@ fn a_lost_mtu_probe_is_no_congestion() {
     assert_eq!(path.fates.probes_acked, [MTU]);
 }
 
+// RFC 9002 s7.2.
+#[test]
+fn the_initial_window_follows_the_datagram_size_until_something_is_lost() {
+    let newreno = crate::congestion::registry::by_name("newreno").unwrap();
+    let start = || TestPath::with(|config| config.congestion = newreno.clone(), false);
+    let mut path = start();
+    assert_eq!(path.recovery.window(), 12_000);
+    path.recovery.on_mtu(1_452);
+    assert_eq!(path.recovery.window(), 14_520);
+    path.recovery.on_mtu(1_200);
+    assert_eq!(path.recovery.window(), 12_000);
+    path.recovery.on_mtu(9_000);
+    assert_eq!(path.recovery.window(), 18_000);
+
+    let mut path = start();
+    path.send_many(at(0), 10);
+    path.ack(at(50), &[5..=9]);
+    let window = path.recovery.window();
+    path.recovery.on_mtu(1_452);
+    assert_eq!(path.recovery.window(), window, "the path is known");
+}
+
 // -- Spurious losses --
 
 #[test]
