@@ -3,11 +3,13 @@
 use super::{
     Connection,
     datagram_builder::{DatagramBuilder, SealContext},
+    fates::frame_fates,
     rx::packet_type_of,
 };
 use crate::{
     endpoint::Transmit,
     packet::PacketWriter,
+    path::MIN_DATAGRAM,
     time::Instant,
     tls::Level,
     units::{Ecn, PathId},
@@ -16,7 +18,7 @@ use crate::{
 
 impl Connection {
     /// Builds a probe of the size the search wants next, alone in its datagram.
-    pub(crate) fn transmit_mtu_probe(
+    pub(super) fn transmit_mtu_probe(
         &mut self,
         now: Instant,
         id: PathId,
@@ -31,13 +33,73 @@ impl Connection {
             return None;
         }
         // The first window belongs to the application: the last packet of a short answer that
-        // finds a probe in its place leaves a round trip later.
-        if path.recovery.in_first_flight()
+        // finds a probe in its place leaves a round trip later. A further path is opened for more than
+        // that, and the sooner the size is known the more it carries.
+        if id == PathId::ZERO
+            && path.recovery.in_first_flight()
             && (self.streams.has_data() || self.datagrams.has_frames())
         {
             return None;
         }
         let size = path.mtu.probe_size(now)?;
+        self.build_mtu_probe(now, id, buf, ecn, size)
+    }
+
+    /// Builds a probe before the handshake is confirmed, when there is nothing else to send: it is known
+    /// sooner by a round trip, and for the first answer, whether full datagrams arrive.
+    ///
+    /// A server has 1-RTT keys when its first flight leaves. What the client's address may get before
+    /// it is proven must have room (RFC 9000 s8.1); certificates of some size leave none. A client,
+    /// whose peer reads nothing before the end of the handshake, has asked for something first.
+    pub(super) fn transmit_early_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        if self.life.confirmed || id != PathId::ZERO || !self.handshake.peer_params_seen {
+            return None;
+        }
+        let handshaking = self.is_handshaking();
+        let path = self.paths.get_mut(id)?;
+        let asked = path.space.has_ack_eliciting_in_flight();
+        if self.side.is_client() && (handshaking || !asked) || path.network.is_validating() {
+            return None;
+        }
+        let size = path.mtu.early_probe_size(now)?;
+        // The rest lets timers run: they stop where nothing may be sent.
+        if path.network.amplification.budget() < u64::from(size) + MIN_DATAGRAM {
+            return None;
+        }
+        self.build_mtu_probe(now, id, buf, ecn, size)
+    }
+
+    /// The handshake is over, and the probe that left during it unanswered: the peer may not have had the
+    /// keys, or the path is too narrow. It must not take up room that data needs.
+    pub(super) fn give_up_early_mtu_probe(&mut self, now: Instant) {
+        if !self.life.confirmed {
+            return;
+        }
+        let Some(path) = self.paths.get_mut(PathId::ZERO) else {
+            return;
+        };
+        if let Some(number) = path.mtu.early_probe() {
+            let mut fates = frame_fates!(self, path, now);
+            path.recovery
+                .give_up_mtu_probe(&mut path.space, number, now, &mut fates);
+        }
+    }
+
+    fn build_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+        size: u16,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(id)?;
         if !path.recovery.can_send(u64::from(size)) || path.cap_room() < u64::from(size) {
             return None;
         }
@@ -64,6 +126,7 @@ impl Connection {
         writer.pad(writer.remaining());
         open.finish(&writer);
         open.mtu_probe = true;
+        let number = open.number();
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let sealed = builder.seal_short(
             open,
@@ -81,7 +144,7 @@ impl Connection {
         tokens.clear();
         self.scratch.tokens = tokens;
         let len = builder.len();
-        path.mtu.on_probe_sent();
+        path.mtu.on_probe_sent(number, !self.life.confirmed);
         path.network.amplification.on_sent(len);
         self.stats.packets_sent += 1;
         if let Err(error) = sealed {

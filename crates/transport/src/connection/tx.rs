@@ -82,6 +82,7 @@ impl Connection {
             // Of what the application called since the last input.
             self.catch_up_with_messages(now);
         }
+        self.give_up_early_mtu_probe(now);
         self.review_costs(now);
         self.review_pins();
         if self.datagrams.has_frames() {
@@ -275,6 +276,9 @@ impl Connection {
             }
         }
         if len == 0 {
+            if dry && let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn) {
+                return Some(probe);
+            }
             if !dry || self.fec.sender.is_none() {
                 return None;
             }
