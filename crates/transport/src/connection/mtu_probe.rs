@@ -9,7 +9,7 @@ use super::{
 use crate::{
     endpoint::Transmit,
     packet::PacketWriter,
-    path::MIN_DATAGRAM,
+    path::{MIN_DATAGRAM, PathPhase},
     time::Instant,
     tls::Level,
     units::{Ecn, PathId},
@@ -33,10 +33,8 @@ impl Connection {
             return None;
         }
         // The first window belongs to the application: the last packet of a short answer that
-        // finds a probe in its place leaves a round trip later. A further path is opened for more than
-        // that, and the sooner the size is known the more it carries.
-        if id == PathId::ZERO
-            && path.recovery.in_first_flight()
+        // finds a probe in its place leaves a round trip later.
+        if path.recovery.in_first_flight()
             && (self.streams.has_data() || self.datagrams.has_frames())
         {
             return None;
@@ -45,12 +43,13 @@ impl Connection {
         self.build_mtu_probe(now, id, buf, ecn, size)
     }
 
-    /// Builds a probe before the handshake is confirmed, when there is nothing else to send: it is known
-    /// sooner by a round trip, and for the first answer, whether full datagrams arrive.
+    /// Builds a probe while the handshake is under way, or a further path is being validated, when there is
+    /// nothing else to send: whether full datagrams arrive is known a round trip sooner, and so for the
+    /// first data.
     ///
-    /// A server has 1-RTT keys when its first flight leaves. What the client's address may get before
-    /// it is proven must have room (RFC 9000 s8.1); certificates of some size leave none. A client,
-    /// whose peer reads nothing before the end of the handshake, has asked for something first.
+    /// A server has 1-RTT keys when its first flight leaves. What an address may get before it is proven
+    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none. A client, whose
+    /// peer reads nothing before the end of the handshake, asks for something first.
     pub(super) fn transmit_early_mtu_probe(
         &mut self,
         now: Instant,
@@ -58,13 +57,18 @@ impl Connection {
         buf: &mut [u8],
         ecn: Ecn,
     ) -> Option<Transmit> {
-        if self.life.confirmed || id != PathId::ZERO || !self.handshake.peer_params_seen {
-            return None;
-        }
         let handshaking = self.is_handshaking();
         let path = self.paths.get_mut(id)?;
         let asked = path.space.has_ack_eliciting_in_flight();
-        if self.side.is_client() && (handshaking || !asked) || path.network.is_validating() {
+        let early = if id == PathId::ZERO {
+            !self.life.confirmed
+                && self.handshake.peer_params_seen
+                && (self.side.is_server() || !handshaking && asked)
+                && !path.network.is_validating()
+        } else {
+            path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
+        };
+        if !early {
             return None;
         }
         let size = path.mtu.early_probe_size(now)?;
@@ -75,13 +79,13 @@ impl Connection {
         self.build_mtu_probe(now, id, buf, ecn, size)
     }
 
-    /// The handshake is over, and the probe that left during it unanswered: the peer may not have had the
-    /// keys, or the path is too narrow. It must not take up room that data needs.
-    pub(super) fn give_up_early_mtu_probe(&mut self, now: Instant) {
+    /// The window is full, the handshake over, and the probe that left before its end unanswered: the peer
+    /// may not have had the keys, or the path is too narrow. It must not take up room that data needs.
+    pub(super) fn give_up_early_mtu_probe(&mut self, now: Instant, id: PathId) {
         if !self.life.confirmed {
             return;
         }
-        let Some(path) = self.paths.get_mut(PathId::ZERO) else {
+        let Some(path) = self.paths.get_mut(id) else {
             return;
         };
         if let Some(number) = path.mtu.early_probe() {
@@ -144,7 +148,8 @@ impl Connection {
         tokens.clear();
         self.scratch.tokens = tokens;
         let len = builder.len();
-        path.mtu.on_probe_sent(number, !self.life.confirmed);
+        let early = !self.life.confirmed || path.phase == PathPhase::Opening;
+        path.mtu.on_probe_sent(number, early);
         path.network.amplification.on_sent(len);
         self.stats.packets_sent += 1;
         if let Err(error) = sealed {
