@@ -123,7 +123,7 @@ impl MtuDiscovery {
     }
 
     /// The peer takes no more than this (max_udp_payload_size). True if that shrinks datagrams.
-    pub(crate) fn limit_to(&mut self, peer_limit: u64) -> bool {
+    fn limit_to(&mut self, peer_limit: u64) -> bool {
         self.limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(BASE);
         let shrinks = self.limit < self.current;
         self.current = self.current.min(self.limit);
@@ -459,6 +459,33 @@ mod tests {
             }
             assert!(mtu.probe_size(NOW).unwrap() < size);
         }
+    }
+
+    /// A peer that lacks the keys makes no size too large; what arrives counts whenever it left.
+    #[test]
+    fn an_early_probe_may_be_lost_for_nothing() {
+        let mut mtu = MtuDiscovery::new(MtuConfig::default());
+        assert_eq!(
+            mtu.early_probe_size(NOW),
+            None,
+            "the peer's limit is unknown"
+        );
+        mtu.start(65_527);
+        let size = mtu.early_probe_size(NOW).unwrap();
+        mtu.on_probe_sent(3, true);
+        assert_eq!((mtu.early_probe(), mtu.probe_size(NOW)), (Some(3), None));
+        mtu.start(65_527);
+        assert_eq!(mtu.probe_size(NOW), None, "still under way");
+        assert_eq!(mtu.on_probe_lost(NOW, 3, size), None);
+        assert_eq!((mtu.early_probe(), mtu.early_probe_size(NOW)), (None, None));
+        for number in 4..u64::from(MAX_PROBES) + 4 {
+            assert_eq!(mtu.probe_size(NOW), Some(size), "{number}");
+            mtu.on_probe_sent(number, false);
+            mtu.on_probe_lost(NOW, number, size);
+        }
+        assert!(mtu.probe_size(NOW).unwrap() < size);
+        assert_eq!(mtu.on_probe_acked(NOW, 3, size), Some(size));
+        assert_eq!(mtu.current(), size);
     }
 
     #[test]
