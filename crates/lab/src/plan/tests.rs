@@ -454,7 +454,7 @@ limit = "60 s"
 fn single_paths_are_solutions() {
     let stacks = Stacks::default();
     let plan = parse(TWO_PATHS, &ReadOptions::default()).unwrap();
-    let mut seconds = Vec::new();
+    let (mut seconds, mut losses) = (Vec::new(), Vec::new());
     for cell in plan.cells() {
         let scene = plan.scene(&cell, &stacks).unwrap();
         let home = ["a", "b"][cell.solution];
@@ -471,13 +471,18 @@ fn single_paths_are_solutions() {
         assert_eq!(used, [home == "a", home == "b"]);
         assert!(record.flows[0].paths.is_empty());
         seconds.push(record.metric("completion_s").unwrap());
+        let directions = record
+            .links
+            .iter()
+            .flat_map(|it| [&it.forward, &it.backward]);
+        let lost = directions.map(|it| it.dropped.total() - it.dropped.queue - it.dropped.aqm);
+        losses.push(lost.sum::<u64>());
     }
-    // Over a nothing changed but the seed; b is slower, and with losses slower still.
+    // Over a nothing changed but the seed; b is slower, with losses in one point alone, which may end a slow
+    // start that goes too far: they cost no time for certain.
     assert!((seconds[0] - seconds[2]).abs() < 1e-4, "{seconds:?}");
-    assert!(
-        seconds[0] < seconds[1] && seconds[1] < seconds[3],
-        "{seconds:?}"
-    );
+    assert!(seconds[0] < seconds[1].min(seconds[3]), "{seconds:?}");
+    assert!(losses[3] > 0 && losses[..3] == [0; 3], "{losses:?}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod lifecycle;
 mod memory;
 mod messages;
 mod migration;
+mod mtu_probes;
 mod multipath;
 mod multipath_abuse;
 mod multipath_acks;

@@ -162,6 +162,22 @@ fn a_slow_path_does_no_harm() {
     }
 }
 
+/// When a path works, so do full datagrams on it: the peer was asked while it was being validated.
+#[test]
+fn a_further_path_begins_with_full_datagrams() {
+    let links = [wire(10, 22), wire(20, 30)];
+    let (mut net, _) = over(1, &links, "auto", &[10_000_000], |setup| setup);
+    let asked = net.run_while(SECOND, |net| validated(net) < 1);
+    assert!(asked, "the client's answer is on its way");
+    net.run_for(40 * MS);
+    let (_, server) = net.server_host().connections().next().unwrap();
+    let (_, client) = net.client_host().connections().next().unwrap();
+    for connection in [server, client] {
+        let path = connection.path_stats(PathId(1)).unwrap();
+        assert_eq!((path.validated, path.mtu), (true, 1452));
+    }
+}
+
 /// Median seconds of a fetch over `links`, of some seeds.
 fn median_time(links: &[LinkConfig], bytes: u64, congestion: &str) -> f64 {
     let factory = congestion::registry::by_name(congestion).unwrap();

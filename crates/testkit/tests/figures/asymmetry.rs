@@ -118,15 +118,22 @@ fn acks_become_rarer_the_thinner_the_return_path() {
     let acks: Vec<f64> = [20_000, 200, 50]
         .into_iter()
         .map(|up| {
-            let trial = trial(1, satellite(20_000, up, 0.0), "cubic", "asymmetric");
-            let report = run(&trial, secs(40));
-            let flow = report.download();
-            println!(
-                "20 Mb/s, {up} kb/s back: {:.2} Mb/s, {:.4} ACKs per data packet",
-                flow.goodput(secs(20), secs(40)) / 1e6,
-                flow.acks_per_data_packet()
-            );
-            flow.acks_per_data_packet()
+            // Where slow start ends moves the window, and with it the ACKs, by half.
+            let mut of_seeds: Vec<f64> = (1..=5)
+                .map(|seed| {
+                    let trial = trial(seed, satellite(20_000, up, 0.0), "cubic", "asymmetric");
+                    let report = run(&trial, secs(40));
+                    let flow = report.download();
+                    println!(
+                        "20 Mb/s, {up} kb/s back: {:.2} Mb/s, {:.4} ACKs per data packet",
+                        flow.goodput(secs(20), secs(40)) / 1e6,
+                        flow.acks_per_data_packet()
+                    );
+                    flow.acks_per_data_packet()
+                })
+                .collect();
+            of_seeds.sort_by(f64::total_cmp);
+            of_seeds[2]
         })
         .collect();
     assert!(

@@ -40,7 +40,8 @@ impl WindowConfig {
 /// Path MTU discovery. RFC 8899, RFC 9000 s14.3. Sizes are UDP payload bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MtuConfig {
-    /// Datagram size used before anything larger is confirmed; at least 1200.
+    /// Datagram size used before anything larger is confirmed; at least 1200. The first probe leaves during the
+    /// handshake.
     pub initial: u16,
     /// Largest size probed for. Default 1452 (1500 less IPv6 and UDP headers).
     pub upper_bound: u16,

@@ -56,6 +56,41 @@ fn every_controller_fills_a_plain_link() {
     }
 }
 
+// RFC 9002 s7.2.
+#[test]
+fn larger_datagrams_enlarge_the_initial_window_until_slow_start_ends() {
+    for name in all_names() {
+        let mut cc = registry::by_name(name).unwrap().build(context());
+        let enlarge = |cc: &mut Box<dyn CongestionController>, mtu: u64| {
+            cc.on_initial_window(initial_window(10, mtu));
+            cc.on_mtu(mtu);
+            cc.window()
+        };
+        assert_eq!(enlarge(&mut cc, 1_400), 14_000, "{name}");
+        let before = cc.pacing_rate();
+        cc.on_ack(&test_link::ack(0, 10, 1_400, ms(50)));
+        let grown = cc.window();
+        assert_eq!(enlarge(&mut cc, 1_450), grown + 500, "{name}");
+        assert_eq!(enlarge(&mut cc, 1_450), grown + 500, "{name} again");
+        if let Some(rate) = cc.pacing_rate() {
+            let full = Rate::from_bytes_over(14_500, ms(50));
+            assert!(rate >= full && Some(rate) < before, "{name}: {rate}");
+        }
+
+        let mut run = Run::new(cc, Path::new(20.0, 40, 1.0));
+        run.run_for(Duration::from_secs(5));
+        let mut cc = run.controller;
+        let settled = cc.window();
+        if cc.metrics().state != "slow_start" {
+            assert_eq!(
+                enlarge(&mut cc, 1_460),
+                settled,
+                "{name}: the path is known"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for name in all_names() {
@@ -255,7 +290,10 @@ impl Driver {
                 let event = SpuriousLossEvent::new(now, 1, sent, MTU, *episode);
                 controller.on_spurious_loss(&event);
             }
-            Op::Mtu(mtu) => controller.on_mtu(*mtu),
+            Op::Mtu(mtu) => {
+                controller.on_initial_window(initial_window(10, *mtu));
+                controller.on_mtu(*mtu);
+            }
             Op::Siblings(paths) => {
                 let mut views = paths.iter().map(|[window, rtt, datagram, bytes]| {
                     let rtt = Duration::from_nanos(*rtt);

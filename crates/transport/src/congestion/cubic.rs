@@ -8,6 +8,7 @@ use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
     EcnEvent, LossEvent, SentEvent, SpuriousLossEvent,
     hystart::{Growth, HyStart},
+    initial_window::InitialWindow,
     minimum_window,
     window_use::WindowUse,
 };
@@ -144,6 +145,7 @@ struct Before {
 pub(super) struct Cubic {
     config: CubicConfig,
     mtu: u64,
+    initial_window: InitialWindow,
     /// Bytes; fractions add up over ACKs.
     window: f64,
     /// Infinite until slow start first ends.
@@ -161,10 +163,12 @@ pub(super) struct Cubic {
 
 impl Cubic {
     pub(super) fn new(config: CubicConfig, context: &ControllerContext) -> Self {
+        let initial_window = InitialWindow::new(context);
         Self {
             config,
             mtu: context.mtu.max(1),
-            window: context.initial_window.max(minimum_window(context.mtu)) as f64,
+            initial_window,
+            window: initial_window.bytes() as f64,
             threshold: f64::INFINITY,
             hystart: config
                 .hystart
@@ -181,13 +185,14 @@ impl Cubic {
     /// In congestion avoidance at this window, at the flat part of a new curve.
     pub(super) fn resuming(window: u64, mtu: u64) -> Self {
         let mtu = mtu.max(1);
-        let window = window.max(minimum_window(mtu)) as f64;
+        let window = window.max(minimum_window(mtu));
         let config = CubicConfig::default();
         Self {
             config,
             mtu,
-            window,
-            threshold: window,
+            initial_window: InitialWindow::of(window),
+            window: window as f64,
+            threshold: window as f64,
             hystart: None,
             curve: Curve::default(),
             recovery_start: None,
@@ -363,6 +368,16 @@ impl CongestionController for Cubic {
     fn on_mtu(&mut self, mtu: u64) {
         self.mtu = mtu.max(1);
         self.window = self.window.max(self.minimum());
+    }
+
+    fn on_initial_window(&mut self, bytes: u64) {
+        let throttled = self.hystart.is_some_and(|it| it.is_conservative());
+        let growing = self.threshold.is_infinite() && !throttled;
+        let former = self.window as u64;
+        let window = self.initial_window.recalculate(bytes, former, growing);
+        if window != former {
+            self.window = (window as f64).max(self.minimum());
+        }
     }
 
     fn on_return_path(&mut self, _now: Instant, _before: Duration, _after: Duration) {

@@ -16,6 +16,7 @@ use super::{
     EcnEvent, LossEvent, SentEvent,
     bbr::model::{Rounds, Sample},
     bbr1::BottleneckBandwidth,
+    initial_window::InitialWindow,
     minimum_window,
 };
 use crate::units::Rate;
@@ -43,7 +44,7 @@ impl ControllerFactory for IgnoreLossFactory {
 #[derive(Debug)]
 struct IgnoreLoss {
     mtu: u64,
-    initial_window: u64,
+    initial_window: InitialWindow,
     window: u64,
     rounds: Rounds,
     bandwidth: BottleneckBandwidth,
@@ -52,12 +53,11 @@ struct IgnoreLoss {
 
 impl IgnoreLoss {
     fn new(context: &ControllerContext) -> Self {
-        let mtu = context.mtu.max(1);
-        let initial_window = context.initial_window.max(minimum_window(mtu));
+        let initial_window = InitialWindow::new(context);
         Self {
-            mtu,
+            mtu: context.mtu.max(1),
             initial_window,
-            window: initial_window,
+            window: initial_window.bytes(),
             rounds: Rounds::default(),
             bandwidth: BottleneckBandwidth::default(),
             growing: true,
@@ -78,7 +78,7 @@ impl CongestionController for IgnoreLoss {
         self.bandwidth.on_sample(&sample, self.rounds.count);
         let product = self.bandwidth.get().bytes_in(event.rtt.min);
         let most = ((PRODUCTS * product as f64) as u64)
-            .max(self.initial_window)
+            .max(self.initial_window.bytes())
             .max(minimum_window(self.mtu));
         let grown = self.window.saturating_add(event.acked_bytes);
         self.growing = grown < most;
@@ -96,6 +96,13 @@ impl CongestionController for IgnoreLoss {
     fn on_mtu(&mut self, mtu: u64) {
         self.mtu = mtu.max(1);
         self.window = self.window.max(minimum_window(self.mtu));
+    }
+
+    fn on_initial_window(&mut self, bytes: u64) {
+        // No model allows less than the initial window.
+        let growing = self.growing || self.window == self.initial_window.bytes();
+        let window = self.initial_window.recalculate(bytes, self.window, growing);
+        self.window = window.max(minimum_window(self.mtu));
     }
 
     fn window(&self) -> u64 {

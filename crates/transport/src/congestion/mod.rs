@@ -17,6 +17,7 @@ mod coupled;
 mod cubic;
 mod hystart;
 mod ignore_loss;
+mod initial_window;
 mod newreno;
 mod pacer;
 pub mod registry;
@@ -45,6 +46,7 @@ pub use coupled::{
 };
 pub use cubic::{CubicConfig, CubicFactory};
 pub use ignore_loss::IgnoreLossFactory;
+pub(crate) use initial_window::initial_window;
 pub use newreno::NewRenoFactory;
 pub use pacer::{Pacer, fallback_rate};
 
@@ -304,6 +306,10 @@ pub trait CongestionController: fmt::Debug + Send {
     fn on_spurious_loss(&mut self, _event: &SpuriousLossEvent) {}
     /// The path's datagram size changed.
     fn on_mtu(&mut self, mtu: u64);
+    /// The path's initial window is `bytes` with the datagram size that [`Self::on_mtu`] is about to tell: a
+    /// window that has only grown from the former one is larger by the difference. Not called once
+    /// anything was lost. RFC 9002 s7.2.
+    fn on_initial_window(&mut self, _bytes: u64) {}
     /// The peer was asked to acknowledge this rarely (ACK_FREQUENCY): so much may be in flight
     /// beyond what the path holds, waiting for an ACK.
     fn on_ack_request(&mut self, _request: &AckRequest) {}

@@ -2,7 +2,8 @@
 
 use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
-    EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, minimum_window, window_use::WindowUse,
+    EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, initial_window::InitialWindow,
+    minimum_window, window_use::WindowUse,
 };
 use crate::time::Instant;
 
@@ -40,6 +41,7 @@ struct Before {
 #[derive(Debug)]
 pub(super) struct NewReno {
     mtu: u64,
+    initial_window: InitialWindow,
     window: u64,
     /// `u64::MAX` until the first congestion event.
     threshold: u64,
@@ -56,9 +58,11 @@ impl NewReno {
     const NAME: &'static str = "newreno";
 
     pub(super) fn new(context: &ControllerContext) -> Self {
+        let initial_window = InitialWindow::new(context);
         Self {
             mtu: context.mtu.max(1),
-            window: context.initial_window.max(minimum_window(context.mtu)),
+            initial_window,
+            window: initial_window.bytes(),
             threshold: u64::MAX,
             recovery_start: None,
             acked_remainder: 0,
@@ -180,6 +184,12 @@ impl CongestionController for NewReno {
     fn on_mtu(&mut self, mtu: u64) {
         self.mtu = mtu.max(1);
         self.window = self.window.max(minimum_window(self.mtu));
+    }
+
+    fn on_initial_window(&mut self, bytes: u64) {
+        let growing = self.threshold == u64::MAX;
+        let window = self.initial_window.recalculate(bytes, self.window, growing);
+        self.window = window.max(minimum_window(self.mtu));
     }
 
     fn window(&self) -> u64 {

@@ -582,6 +582,9 @@ impl CongestionController for Box<dyn CongestionController> {
     fn on_mtu(&mut self, mtu: u64) {
         (**self).on_mtu(mtu);
     }
+    fn on_initial_window(&mut self, bytes: u64) {
+        (**self).on_initial_window(bytes);
+    }
     fn on_ack_request(&mut self, request: &AckRequest) {
         (**self).on_ack_request(request);
     }

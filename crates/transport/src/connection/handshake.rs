@@ -581,9 +581,8 @@ impl Connection {
             (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
             (ours, theirs) => ours.or(theirs),
         };
-        if let Some(path) = self.paths.get_mut(PathId::ZERO)
-            && path.mtu.limit_to(params.max_udp_payload_size)
-        {
+        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
+            path.mtu.start(params.max_udp_payload_size);
             path.recovery.on_mtu(path.mtu.current());
         }
         let remote = self.remote_address();

@@ -288,11 +288,6 @@ impl Connection {
         self.outbox.endpoint(EndpointEvent::HandshakeOver);
         self.outbox.push(Event::HandshakeConfirmed);
         self.emit_state(now);
-        let peer_limit = self.peer.max_udp_payload_size;
-        if let Some(path) = self.paths.get_mut(PathId::ZERO) {
-            path.mtu.start(peer_limit);
-            path.recovery.on_mtu(path.mtu.current());
-        }
         self.start_preferred_address_probe(now);
     }
 

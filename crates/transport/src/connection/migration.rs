@@ -211,8 +211,6 @@ impl Connection {
                 path.answered_in = took.filter(|_| by == id);
                 if path.phase == PathPhase::Opening {
                     path.phase = PathPhase::Open;
-                    path.mtu.start(self.peer.max_udp_payload_size);
-                    path.recovery.on_mtu(path.mtu.current());
                 }
                 self.count_paths();
                 self.outbox

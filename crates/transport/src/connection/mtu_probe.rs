@@ -3,11 +3,13 @@
 use super::{
     Connection,
     datagram_builder::{DatagramBuilder, SealContext},
+    fates::frame_fates,
     rx::packet_type_of,
 };
 use crate::{
     endpoint::Transmit,
     packet::PacketWriter,
+    path::{MIN_DATAGRAM, PathPhase},
     time::Instant,
     tls::Level,
     units::{Ecn, PathId},
@@ -16,7 +18,7 @@ use crate::{
 
 impl Connection {
     /// Builds a probe of the size the search wants next, alone in its datagram.
-    pub(crate) fn transmit_mtu_probe(
+    pub(super) fn transmit_mtu_probe(
         &mut self,
         now: Instant,
         id: PathId,
@@ -38,6 +40,70 @@ impl Connection {
             return None;
         }
         let size = path.mtu.probe_size(now)?;
+        self.build_mtu_probe(now, id, buf, ecn, size)
+    }
+
+    /// Builds a probe while the handshake is under way, or a further path is being validated, when there is
+    /// nothing else to send: whether full datagrams arrive is known a round trip sooner, and so for the
+    /// first data.
+    ///
+    /// A server has 1-RTT keys when its first flight leaves. What an address may get before it is proven
+    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none. A client, whose
+    /// peer reads nothing before the end of the handshake, asks for something first.
+    pub(super) fn transmit_early_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        let handshaking = self.is_handshaking();
+        let path = self.paths.get_mut(id)?;
+        let asked = path.space.has_ack_eliciting_in_flight();
+        let early = if id == PathId::ZERO {
+            !self.life.confirmed
+                && self.handshake.peer_params_seen
+                && (self.side.is_server() || !handshaking && asked)
+                && !path.network.is_validating()
+        } else {
+            path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
+        };
+        if !early {
+            return None;
+        }
+        let size = path.mtu.early_probe_size(now)?;
+        // The rest lets timers run: they stop where nothing may be sent.
+        if path.network.amplification.budget() < u64::from(size) + MIN_DATAGRAM {
+            return None;
+        }
+        self.build_mtu_probe(now, id, buf, ecn, size)
+    }
+
+    /// The window is full, the handshake over, and the probe that left before its end unanswered: the peer
+    /// may not have had the keys, or the path is too narrow. It must not take up room that data needs.
+    pub(super) fn give_up_early_mtu_probe(&mut self, now: Instant, id: PathId) {
+        if !self.life.confirmed {
+            return;
+        }
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        if let Some(number) = path.mtu.early_probe() {
+            let mut fates = frame_fates!(self, path, now);
+            path.recovery
+                .give_up_mtu_probe(&mut path.space, number, now, &mut fates);
+        }
+    }
+
+    fn build_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+        size: u16,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(id)?;
         if !path.recovery.can_send(u64::from(size)) || path.cap_room() < u64::from(size) {
             return None;
         }
@@ -64,6 +130,7 @@ impl Connection {
         writer.pad(writer.remaining());
         open.finish(&writer);
         open.mtu_probe = true;
+        let number = open.number();
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let sealed = builder.seal_short(
             open,
@@ -81,7 +148,8 @@ impl Connection {
         tokens.clear();
         self.scratch.tokens = tokens;
         let len = builder.len();
-        path.mtu.on_probe_sent();
+        let early = !self.life.confirmed || path.phase == PathPhase::Opening;
+        path.mtu.on_probe_sent(number, early);
         path.network.amplification.on_sent(len);
         self.stats.packets_sent += 1;
         if let Err(error) = sealed {

@@ -266,9 +266,8 @@ impl Connection {
         } else {
             multipath.notices.opening(id, path.status.announce());
         }
-        if path.mtu.limit_to(self.peer.max_udp_payload_size) {
-            path.recovery.on_mtu(path.mtu.current());
-        }
+        path.mtu.start(self.peer.max_udp_payload_size);
+        path.recovery.on_mtu(path.mtu.current());
         let pto = match path.first_rtt.estimate() {
             Some(estimate) => {
                 path.recovery.assume_rtt(estimate);

@@ -5,7 +5,12 @@
 
 use super::{Connection, messages::one_way_delay};
 use crate::{
-    observe, path::MIN_DATAGRAM, space::PacketNumberSpace, time::Instant, tls::Level, units::PathId,
+    observe,
+    path::{MIN_DATAGRAM, Path},
+    space::PacketNumberSpace,
+    time::Instant,
+    tls::Level,
+    units::PathId,
 };
 
 /// What congestion, pacing and amplification allow on a path right now.
@@ -43,6 +48,11 @@ impl Connection {
         mtu: usize,
         batching: bool,
     ) -> Permit {
+        let in_the_way =
+            |path: &Path| path.mtu.early_probe().is_some() && !path.recovery.can_send(mtu as u64);
+        if self.paths.get(id).is_some_and(in_the_way) {
+            self.give_up_early_mtu_probe(now, id);
+        }
         let Some(path) = self.paths.get_mut(id) else {
             return Permit::Blocked;
         };

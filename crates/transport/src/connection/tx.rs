@@ -233,7 +233,7 @@ impl Connection {
             .min(MAX_BATCH_BYTES);
         let mut len = 0;
         let mut segment = 0;
-        let mut dry = false;
+        let mut idle = false;
         while len == 0 || len + segment <= batch {
             let permit = self.permit(now, id, mtu, len > 0);
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
@@ -251,7 +251,7 @@ impl Connection {
             let (written, only_one_rtt) = match built {
                 Some(built) => built,
                 None => {
-                    dry = permit == Permit::Full && load == Load::ANY;
+                    idle = permit == Permit::Full;
                     break;
                 }
             };
@@ -275,6 +275,10 @@ impl Connection {
             }
         }
         if len == 0 {
+            if idle && let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn) {
+                return Some(probe);
+            }
+            let dry = idle && load == Load::ANY;
             if !dry || self.fec.sender.is_none() {
                 return None;
             }

@@ -297,10 +297,11 @@ impl Path {
         self.starts_over = false;
         self.answered_in = None;
         self.moved = true;
+        // First: the initial window is one of datagrams of this size.
+        self.reset_mtu();
         self.recovery.reset_for_new_network_path(now);
         self.ack_frequency.on_new_network_path(now);
         self.ack.on_new_network_path();
-        self.reset_mtu();
     }
 
     /// The smallest datagram size, and the search for more from there.

@@ -9,6 +9,9 @@
 //! out in datagrams that every path takes, and probes of the size in use ask the path itself: one
 //! that arrives clears it; when smaller packets overtake every probe, the path is believed to have
 //! shrunk. RFC 8899 s4.3, s5.2.
+//!
+//! The first probe may leave before the peer has the keys to read it. Its acknowledgement is as good
+//! as any, its loss tells nothing.
 
 use std::time::Duration;
 
@@ -46,6 +49,10 @@ pub(crate) struct MtuDiscovery {
     largest_large_acked: Option<PacketNumber>,
     /// Whether a packet that is no probe was lost since the newest probe left.
     others_lost: bool,
+    /// A probe that left before the handshake was confirmed, until its fate is known.
+    early: Option<PacketNumber>,
+    /// Whether there ever was one.
+    had_early: bool,
     enabled: bool,
 }
 
@@ -85,6 +92,8 @@ impl MtuDiscovery {
             first_number: 0,
             largest_large_acked: None,
             others_lost: false,
+            early: None,
+            had_early: false,
             enabled: false,
         }
     }
@@ -114,7 +123,7 @@ impl MtuDiscovery {
     }
 
     /// The peer takes no more than this (max_udp_payload_size). True if that shrinks datagrams.
-    pub(crate) fn limit_to(&mut self, peer_limit: u64) -> bool {
+    fn limit_to(&mut self, peer_limit: u64) -> bool {
         self.limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(BASE);
         let shrinks = self.limit < self.current;
         self.current = self.current.min(self.limit);
@@ -124,11 +133,23 @@ impl MtuDiscovery {
         shrinks
     }
 
-    /// The handshake is done and the peer's limit known: searching may begin.
+    /// The peer's limit is known: searching may begin, if it has not yet.
     pub(crate) fn start(&mut self, peer_limit: u64) {
         self.limit_to(peer_limit);
-        self.enabled = self.config.discovery;
-        self.begin_search();
+        if self.config.discovery && !self.enabled {
+            self.enabled = true;
+            self.begin_search();
+        }
+    }
+
+    /// The size of a probe that leaves although the peer may lack the keys to read it: one at most.
+    pub(crate) fn early_probe_size(&mut self, now: Instant) -> Option<u16> {
+        self.probe_size(now).filter(|_| !self.had_early)
+    }
+
+    /// The probe that left before the handshake was confirmed, if nothing is known of it.
+    pub(crate) fn early_probe(&self) -> Option<PacketNumber> {
+        self.early
     }
 
     fn upper_bound(&self) -> u16 {
@@ -188,9 +209,14 @@ impl MtuDiscovery {
         }
     }
 
-    /// The probe that [`Self::probe_size`] asked for is on its way.
-    pub(crate) fn on_probe_sent(&mut self) {
+    /// The probe that [`Self::probe_size`] asked for is on its way; `early` where the peer may lack the
+    /// keys to read it.
+    pub(crate) fn on_probe_sent(&mut self, number: PacketNumber, early: bool) {
         self.others_lost = false;
+        if early {
+            self.early = Some(number);
+            self.had_early = true;
+        }
         if let Some(doubt) = &mut self.doubt {
             doubt.in_flight = true;
         } else if let Phase::Search { in_flight, .. } = &mut self.phase {
@@ -205,6 +231,7 @@ impl MtuDiscovery {
         number: PacketNumber,
         size: u16,
     ) -> Option<u16> {
+        self.early = self.early.filter(|early| *early != number);
         if number < self.first_number {
             return None;
         }
@@ -230,7 +257,14 @@ impl MtuDiscovery {
         number: PacketNumber,
         size: u16,
     ) -> Option<u16> {
+        let early = self.early.take_if(|early| *early == number).is_some();
         if number < self.first_number {
+            return None;
+        }
+        if early {
+            if let Phase::Search { in_flight, .. } = &mut self.phase {
+                *in_flight = false;
+            }
             return None;
         }
         if size == self.current
@@ -348,7 +382,7 @@ mod tests {
         });
         mtu.start(65_527);
         assert_eq!(mtu.probe_size(NOW), Some(1400));
-        mtu.on_probe_sent();
+        mtu.on_probe_sent(0, false);
         assert_eq!(mtu.on_probe_acked(NOW, 10, 1400), Some(1400));
         assert!(mtu.is_settled());
         mtu.on_acked(10, 1400);
@@ -367,7 +401,7 @@ mod tests {
         lose_a_flight(&mut mtu, 20);
         assert_eq!((mtu.current(), mtu.datagram_size()), (1400, BASE));
         assert_eq!(mtu.probe_size(NOW), Some(1400));
-        mtu.on_probe_sent();
+        mtu.on_probe_sent(0, false);
         assert_eq!(mtu.probe_size(NOW), None);
         assert_eq!(mtu.on_probe_acked(NOW, 41, 1400), None);
         assert_eq!((mtu.current(), mtu.datagram_size()), (1400, 1400));
@@ -383,7 +417,7 @@ mod tests {
         lose_a_flight(&mut mtu, 20);
         for round in 0..MAX_PROBES {
             assert_eq!(mtu.probe_size(NOW), Some(1400));
-            mtu.on_probe_sent();
+            mtu.on_probe_sent(0, false);
             let number = 50 + 2 * u64::from(round);
             mtu.on_acked(number + 1, BASE);
             let shrunk = mtu.on_probe_lost(NOW, number, 1400);
@@ -398,7 +432,7 @@ mod tests {
     fn what_went_into_a_former_mapping_says_nothing() {
         let mut mtu = settled();
         lose_a_flight(&mut mtu, 20);
-        mtu.on_probe_sent();
+        mtu.on_probe_sent(0, false);
         mtu.forget_before(60);
         assert_eq!(mtu.datagram_size(), 1400);
         lose_a_flight(&mut mtu, 40);
@@ -417,7 +451,7 @@ mod tests {
             let size = mtu.probe_size(NOW).unwrap();
             for number in 0..u64::from(probes) {
                 assert_eq!(mtu.probe_size(NOW), Some(size), "{number}");
-                mtu.on_probe_sent();
+                mtu.on_probe_sent(0, false);
                 if others {
                     mtu.on_lost(100 + number, BASE);
                 }
@@ -427,12 +461,39 @@ mod tests {
         }
     }
 
+    /// A peer that lacks the keys makes no size too large; what arrives counts whenever it left.
+    #[test]
+    fn an_early_probe_may_be_lost_for_nothing() {
+        let mut mtu = MtuDiscovery::new(MtuConfig::default());
+        assert_eq!(
+            mtu.early_probe_size(NOW),
+            None,
+            "the peer's limit is unknown"
+        );
+        mtu.start(65_527);
+        let size = mtu.early_probe_size(NOW).unwrap();
+        mtu.on_probe_sent(3, true);
+        assert_eq!((mtu.early_probe(), mtu.probe_size(NOW)), (Some(3), None));
+        mtu.start(65_527);
+        assert_eq!(mtu.probe_size(NOW), None, "still under way");
+        assert_eq!(mtu.on_probe_lost(NOW, 3, size), None);
+        assert_eq!((mtu.early_probe(), mtu.early_probe_size(NOW)), (None, None));
+        for number in 4..u64::from(MAX_PROBES) + 4 {
+            assert_eq!(mtu.probe_size(NOW), Some(size), "{number}");
+            mtu.on_probe_sent(number, false);
+            mtu.on_probe_lost(NOW, number, size);
+        }
+        assert!(mtu.probe_size(NOW).unwrap() < size);
+        assert_eq!(mtu.on_probe_acked(NOW, 3, size), Some(size));
+        assert_eq!(mtu.current(), size);
+    }
+
     #[test]
     fn a_probe_under_way_at_a_rebinding_is_repeated() {
         let mut mtu = MtuDiscovery::new(MtuConfig::default());
         mtu.start(65_527);
         let size = mtu.probe_size(NOW);
-        mtu.on_probe_sent();
+        mtu.on_probe_sent(0, false);
         mtu.forget_before(7);
         for number in 0..5 {
             assert_eq!(mtu.on_probe_lost(NOW, number, size.unwrap()), None);

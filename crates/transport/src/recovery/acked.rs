@@ -29,8 +29,8 @@ pub(super) struct AckFrame<R, T> {
 struct Newly {
     /// Packets, spurious losses included.
     any: bool,
-    /// The largest packet not declared lost before: number, when it left, and whether it took the
-    /// present network path.
+    /// The largest packet not declared lost before: number, when it left, and whether it measures a round
+    /// trip of the present network path.
     largest: Option<(PacketNumber, Instant, bool)>,
     ack_eliciting: bool,
     in_flight_bytes: u64,
@@ -203,7 +203,9 @@ impl Recovery {
         self.stats.bytes_acked += u64::from(packet.bytes);
         newly.ack_eliciting |= packet.ack_eliciting;
         if newly.largest.is_none_or(|(largest, ..)| number > largest) {
-            newly.largest = Some((number, packet.sent, this_path));
+            // A probe may have waited for the keys to read it, longer than delays of ACKs account for.
+            let measures = this_path && !packet.mtu_probe;
+            newly.largest = Some((number, packet.sent, measures));
         }
         if !this_path {
             if packet.off_path {
@@ -236,8 +238,12 @@ impl Recovery {
         prior_largest: Option<PacketNumber>,
         now: Instant,
     ) {
+        if packet.mtu_probe {
+            // Its loss was none to begin with.
+            return;
+        }
         self.stats.spurious_losses += 1;
-        if !self.is_current(kind, number) || !packet.in_flight || packet.mtu_probe {
+        if !self.is_current(kind, number) || !packet.in_flight {
             return;
         }
         let bytes = u64::from(packet.bytes);
@@ -264,8 +270,8 @@ impl Recovery {
         largest: PacketNumber,
         context: &AckContext,
     ) -> Option<Duration> {
-        let (number, sent, this_path) = newly.largest?;
-        if number != largest || !newly.ack_eliciting || !this_path {
+        let (number, sent, measures) = newly.largest?;
+        if number != largest || !newly.ack_eliciting || !measures {
             return None;
         }
         // s5.3: Initial packets are acknowledged at once; the announced maximum binds once the

@@ -82,7 +82,7 @@ impl Recovery {
         losses
     }
 
-    fn on_packet_lost(
+    pub(super) fn on_packet_lost(
         &mut self,
         kind: SpaceKind,
         number: PacketNumber,

@@ -50,7 +50,7 @@ use crate::{
     config::TransportConfig,
     congestion::{
         CongestionController, ControllerContext, LostPacket, Pacer, RttView,
-        SharedControllerFactory, SiblingView, minimum_window,
+        SharedControllerFactory, SiblingView, initial_window, minimum_window,
     },
     observe::RecoveryMetrics,
     rng::Rng,
@@ -374,6 +374,10 @@ impl Recovery {
         }
         self.mtu = mtu;
         self.max_window = self.max_window.max(minimum_window(u64::from(mtu)));
+        if self.rate.lost() == 0 {
+            let initial_window = self.initial_window();
+            self.controller.on_initial_window(initial_window);
+        }
         self.controller.on_mtu(u64::from(mtu));
         self.pacer.on_mtu(u64::from(mtu));
         self.note_controller_state();
@@ -460,9 +464,7 @@ fn build_controller(
     rng: &mut Rng,
 ) -> Box<dyn CongestionController> {
     let mtu = u64::from(mtu);
-    // RFC 9002 s7.2: ten datagrams, but no more than 14,720 bytes unless two are more.
-    let packets = u64::from(initial_window_packets);
-    let window = (packets * mtu).min((packets * 1472).max(2 * mtu));
+    let window = initial_window(initial_window_packets, mtu);
     let mut context = ControllerContext::new(now, mtu, window, initial_rtt, rng.fork());
     context.paced = paced;
     factory.build(context)

@@ -6,8 +6,9 @@ use super::{
 };
 use crate::{
     congestion::Pacer,
-    space::{PacketNumberSpace, SpaceKind},
+    space::{Fate, PacketNumberSpace, SpaceKind},
     time::Instant,
+    units::PacketNumber,
 };
 
 impl Recovery {
@@ -60,6 +61,23 @@ impl Recovery {
             }
         }
         self.forget_in_flight(space, kind);
+    }
+
+    /// The MTU probe `number` counts as lost from now on; that says nothing about congestion, and its
+    /// acknowledgement may still come.
+    pub fn give_up_mtu_probe(
+        &mut self,
+        space: &mut PacketNumberSpace,
+        number: PacketNumber,
+        now: Instant,
+        handler: &mut impl LossHandler,
+    ) {
+        let (kind, fate) = (SpaceKind::Data, Fate::LostByTime);
+        let mut lost = Vec::new();
+        space.sent.lose(number, fate, now, |packet, _| {
+            self.on_packet_lost(kind, number, packet, fate, &mut lost, handler);
+        });
+        debug_assert!(lost.is_empty(), "no packet but a probe is given up");
     }
 
     /// The path is given up: what its packets carried and nobody took over is lost. Says nothing about

@@ -2,7 +2,7 @@
 
 use super::{OutgoingPacket, Recovery};
 use crate::{
-    congestion::{SentEvent, fallback_rate},
+    congestion::{SentEvent, fallback_rate, initial_window},
     observe::EcnPhase,
     packet::Token,
     space::{PacketNumberSpace, SentPacket, SpaceKind},
@@ -64,8 +64,8 @@ impl Recovery {
         self.pacing && (self.rtt.has_sample() || self.controller.pacing_rate().is_some())
     }
 
-    fn initial_window(&self) -> u64 {
-        u64::from(self.initial_window_packets) * u64::from(self.mtu)
+    pub(super) fn initial_window(&self) -> u64 {
+        initial_window(self.initial_window_packets, u64::from(self.mtu))
     }
 
     /// The pacer's speed; [`Rate::MAX`] where nothing is paced.

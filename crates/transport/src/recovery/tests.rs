@@ -234,6 +234,55 @@ fn a_lost_mtu_probe_is_no_congestion() {
     assert_eq!(path.fates.probes_acked, [MTU]);
 }
 
+#[test]
+fn a_probe_given_up_leaves_room_and_may_still_arrive() {
+    let mut path = TestPath::new();
+    let probe = path.send_in(SpaceKind::Data, at(0), |p| p.mtu_probe = true);
+    path.send(at(1));
+    let TestPath {
+        recovery,
+        spaces,
+        fates,
+        ..
+    } = &mut path;
+    recovery.give_up_mtu_probe(&mut spaces[2], probe, at(2), fates);
+    assert_eq!(path.recovery.bytes_in_flight(), u64::from(MTU));
+    assert_eq!(path.fates.probes_lost, [MTU]);
+    path.notes.take();
+    // What waited for keys measures no round trip, and its loss was none.
+    let summary = path.ack(at(900), &[probe..=probe]);
+    assert_eq!(
+        (summary.rtt_sample, path.fates.probes_acked.len()),
+        (None, 1)
+    );
+    let stats = path.recovery.stats();
+    assert_eq!((stats.spurious_losses, stats.packets_lost), (0, 0));
+    assert_eq!(path.recovery.bytes_in_flight(), u64::from(MTU));
+    assert!(path.notes.take().is_empty());
+}
+
+// RFC 9002 s7.2.
+#[test]
+fn the_initial_window_follows_the_datagram_size_until_something_is_lost() {
+    let newreno = crate::congestion::registry::by_name("newreno").unwrap();
+    let start = || TestPath::with(|config| config.congestion = newreno.clone(), false);
+    let mut path = start();
+    assert_eq!(path.recovery.window(), 12_000);
+    path.recovery.on_mtu(1_452);
+    assert_eq!(path.recovery.window(), 14_520);
+    path.recovery.on_mtu(1_200);
+    assert_eq!(path.recovery.window(), 12_000);
+    path.recovery.on_mtu(9_000);
+    assert_eq!(path.recovery.window(), 18_000);
+
+    let mut path = start();
+    path.send_many(at(0), 10);
+    path.ack(at(50), &[5..=9]);
+    let window = path.recovery.window();
+    path.recovery.on_mtu(1_452);
+    assert_eq!(path.recovery.window(), window, "the path is known");
+}
+
 // -- Spurious losses --
 
 #[test]

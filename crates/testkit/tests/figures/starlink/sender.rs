@@ -136,6 +136,10 @@ impl CongestionController for Forgiving {
         self.cubic.on_mtu(mtu);
     }
 
+    fn on_initial_window(&mut self, bytes: u64) {
+        self.cubic.on_initial_window(bytes);
+    }
+
     fn on_restart_from_idle(&mut self, now: Instant) {
         self.cubic.on_restart_from_idle(now);
     }

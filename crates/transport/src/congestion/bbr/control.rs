@@ -17,7 +17,7 @@ const QUANTUM_TIME: Duration = Duration::from_millis(1);
 impl Bbr {
     pub(super) fn init_pacing_rate(&mut self, rtt: Option<Duration>) {
         let rtt = rtt.filter(|rtt| !rtt.is_zero()).unwrap_or(NOMINAL_RTT);
-        let nominal = Rate::from_bytes_over(self.initial_window, rtt);
+        let nominal = Rate::from_bytes_over(self.initial_window.bytes(), rtt);
         self.pacing_rate = nominal.mul_f64(self.params.startup_pacing_gain);
         self.set_quantum();
     }
@@ -48,7 +48,7 @@ impl Bbr {
     fn bdp_at(&self, bandwidth: Rate, gain: f64) -> u64 {
         match self.min_rtt.value {
             Some(rtt) => (gain * bandwidth.bytes_in(rtt) as f64) as u64,
-            None => self.initial_window,
+            None => self.initial_window.bytes(),
         }
     }
 
@@ -81,7 +81,8 @@ impl Bbr {
         let grown = self.window.saturating_add(sample.newly_acked);
         if self.full_pipe.reached {
             self.window = grown.min(max_inflight);
-        } else if self.window < max_inflight || sample.total_delivered < self.initial_window {
+        } else if self.window < max_inflight || sample.total_delivered < self.initial_window.bytes()
+        {
             self.window = grown;
         }
         self.window = self.window.max(self.min_pipe());

@@ -38,7 +38,8 @@ use self::{
 };
 use super::{
     AckEvent, CongestionController, ControllerContext, ControllerFactory, ControllerMetrics,
-    EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, minimum_window,
+    EcnEvent, LossEvent, SentEvent, SpuriousLossEvent, initial_window::InitialWindow,
+    minimum_window,
 };
 use std::time::Duration;
 
@@ -82,7 +83,7 @@ impl CwndLimited {
 struct Bbr {
     params: Params,
     mtu: u64,
-    initial_window: u64,
+    initial_window: InitialWindow,
     /// The path's delivered count, as last told.
     delivered: u64,
 
@@ -127,7 +128,7 @@ struct Bbr {
 impl Bbr {
     fn new(params: Params, context: ControllerContext) -> Self {
         let mtu = context.mtu.max(1);
-        let initial_window = context.initial_window.max(minimum_window(mtu));
+        let initial_window = InitialWindow::new(&context);
         let mut bbr = Self {
             params,
             mtu,
@@ -148,7 +149,7 @@ impl Bbr {
             state: State::Startup,
             drain_start_round: 0,
             cycle: Cycle::new(context.now, context.rng),
-            probe_rtt: ProbeRtt::new(initial_window),
+            probe_rtt: ProbeRtt::new(initial_window.bytes()),
             idle_restart: false,
             cwnd_limited: CwndLimited::default(),
             ledger: Ledger::default(),
@@ -157,7 +158,7 @@ impl Bbr {
             pacing_rate: Rate::ZERO,
             quantum: 0,
             ack_request: None,
-            window: initial_window,
+            window: initial_window.bytes(),
             prior_window: 0,
         };
         bbr.init_pacing_rate(None);
@@ -256,6 +257,19 @@ impl CongestionController for Bbr {
         self.share_on_mtu();
         self.window = self.window.max(minimum_window(self.mtu));
         self.set_quantum();
+    }
+
+    fn on_initial_window(&mut self, bytes: u64) {
+        let growing = self.state == State::Startup && !self.full_pipe.reached;
+        let window = self.initial_window.recalculate(bytes, self.window, growing);
+        self.window = window.max(minimum_window(self.mtu));
+        if growing {
+            // While the pipe is not known to be full, the initial window is what there is to pace by.
+            let rate = self.pacing_rate;
+            self.init_pacing_rate(self.min_rtt.value);
+            self.pacing_rate = self.pacing_rate.max(rate);
+            self.set_quantum();
+        }
     }
 
     fn on_ack_request(&mut self, request: &AckRequest) {

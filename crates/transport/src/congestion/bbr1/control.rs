@@ -24,7 +24,8 @@ const QUANTUM_TIME: Duration = Duration::from_millis(1);
 impl Bbr1 {
     pub(super) fn init_pacing_rate(&mut self, rtt: Option<Duration>) {
         let rtt = rtt.filter(|rtt| !rtt.is_zero()).unwrap_or(NOMINAL_RTT);
-        self.pacing_rate = Rate::from_bytes_over(self.initial_window, rtt).mul_f64(HIGH_GAIN);
+        self.pacing_rate =
+            Rate::from_bytes_over(self.initial_window.bytes(), rtt).mul_f64(HIGH_GAIN);
         self.set_quantum();
     }
 
@@ -54,7 +55,7 @@ impl Bbr1 {
     /// `gain` times the estimated bandwidth-delay product, and what batches need. s4.2.3.2.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         let Some(rtt) = self.round_trip.value else {
-            return self.initial_window;
+            return self.initial_window.bytes();
         };
         let product = (gain * self.bandwidth.get().bytes_in(rtt) as f64) as u64;
         product
@@ -81,7 +82,7 @@ impl Bbr1 {
             let grown = self.window.saturating_add(acked);
             if self.full_pipe.reached {
                 self.window = grown.min(target);
-            } else if self.window < target || sample.total_delivered < self.initial_window {
+            } else if self.window < target || sample.total_delivered < self.initial_window.bytes() {
                 self.window = grown;
             }
             self.window = self.window.max(self.min_pipe());

@@ -241,7 +241,7 @@ fn recovery_conserves_packets_for_a_round_trip() {
     let mut bbr = Bbr1::new(context());
     bbr.full_pipe.reached = true;
     bbr.window = 100 * MTU;
-    bbr.initial_window = 200 * MTU; // The target as long as there is no model.
+    bbr.initial_window = InitialWindow::of(200 * MTU); // The target as long as there is no model.
     let first = [lost(0, at(10))];
     let mut event = loss(at(100), &first, false);
     event.bytes_in_flight = 49 * MTU;

@@ -28,7 +28,7 @@ const QUANTUM_TIME: Duration = Duration::from_millis(1);
 impl Bbr2 {
     pub(super) fn init_pacing_rate(&mut self, rtt: Option<Duration>) {
         let rtt = rtt.filter(|rtt| !rtt.is_zero()).unwrap_or(NOMINAL_RTT);
-        let nominal = Rate::from_bytes_over(self.initial_window, rtt);
+        let nominal = Rate::from_bytes_over(self.initial_window.bytes(), rtt);
         self.pacing_rate = nominal.mul_f64(STARTUP_PACING_GAIN);
         self.set_quantum();
     }
@@ -59,7 +59,7 @@ impl Bbr2 {
     pub(super) fn bdp(&self, bandwidth: Rate, gain: f64) -> u64 {
         match self.min_rtt.value {
             Some(rtt) => (gain * bandwidth.bytes_in(rtt) as f64) as u64,
-            None => self.initial_window,
+            None => self.initial_window.bytes(),
         }
     }
 
@@ -98,7 +98,7 @@ impl Bbr2 {
             let grown = self.window.saturating_add(acked);
             if self.cycle.filled_pipe {
                 self.window = grown.min(most);
-            } else if self.window < most || sample.total_delivered < self.initial_window {
+            } else if self.window < most || sample.total_delivered < self.initial_window.bytes() {
                 self.window = grown;
             }
             self.window = self.window.max(self.min_pipe());

@@ -42,6 +42,7 @@ use super::{
     EcnEvent, LossEvent, SentEvent, SpuriousLossEvent,
     bbr::model::{Aggregation, MaxBandwidth, Rounds, Sample},
     conserve::Conservation,
+    initial_window::InitialWindow,
     minimum_window,
 };
 use std::time::Duration;
@@ -70,7 +71,7 @@ impl ControllerFactory for Bbr2Factory {
 #[derive(Debug)]
 struct Bbr2 {
     mtu: u64,
-    initial_window: u64,
+    initial_window: InitialWindow,
     /// The path's delivered count, as last told.
     delivered: u64,
 
@@ -101,7 +102,7 @@ struct Bbr2 {
 impl Bbr2 {
     fn new(context: ControllerContext) -> Self {
         let mtu = context.mtu.max(1);
-        let initial_window = context.initial_window.max(minimum_window(mtu));
+        let initial_window = InitialWindow::new(&context);
         let mut bbr = Self {
             mtu,
             initial_window,
@@ -122,7 +123,7 @@ impl Bbr2 {
             pacing_rate: Rate::ZERO,
             quantum: 0,
             ack_request: None,
-            window: initial_window,
+            window: initial_window.bytes(),
         };
         bbr.init_pacing_rate(None);
         bbr
@@ -219,6 +220,19 @@ impl CongestionController for Bbr2 {
         self.mtu = mtu.max(1);
         self.window = self.window.max(minimum_window(self.mtu));
         self.set_quantum();
+    }
+
+    fn on_initial_window(&mut self, bytes: u64) {
+        let growing = self.state == State::Startup;
+        let window = self.initial_window.recalculate(bytes, self.window, growing);
+        self.window = window.max(minimum_window(self.mtu));
+        if growing {
+            // While the pipe is not known to be full, the initial window is what there is to pace by.
+            let rate = self.pacing_rate;
+            self.init_pacing_rate(self.min_rtt.value);
+            self.pacing_rate = self.pacing_rate.max(rate);
+            self.set_quantum();
+        }
     }
 
     fn on_ack_request(&mut self, request: &AckRequest) {

@@ -101,7 +101,7 @@ impl Bbr {
         let kept = sample.rtt.map_or(0, |rtt| self.bw.bytes_in(rtt));
         let window = kept
             .max(sample.in_flight)
-            .max(self.initial_window)
+            .max(self.initial_window.bytes())
             .min(self.window)
             .max(self.min_pipe());
         self.share = Some(Share {
