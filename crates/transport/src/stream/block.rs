@@ -263,7 +263,10 @@ mod tests {
                     let found = found.map_or(BLOCK, |at| from + at);
                     assert_eq!(bits.find(from, wanted), found);
                 }
-                let counted = plain[from..end.max(from)].iter().filter(|set| **set).count();
+                let counted = plain[from..end.max(from)]
+                    .iter()
+                    .filter(|set| **set)
+                    .count();
                 assert_eq!(bits.count(from, end), counted as u64);
                 assert_eq!(bits.is_empty(), !plain.contains(&true));
             }

@@ -314,7 +314,9 @@ mod tests {
             delay: rng.unit_f64() * 0.3,
             room: rng.unit_f64() * 100_000.0,
             rate: rng.below(3) as f64 * rng.unit_f64() * 1e7,
-            doubling: rng.chance(0.3).then(|| (1_200.0 + rng.unit_f64() * 1e5, rtt)),
+            doubling: rng
+                .chance(0.3)
+                .then(|| (1_200.0 + rng.unit_f64() * 1e5, rtt)),
             queues: rng.chance(0.5),
             overfills: false,
         }
