@@ -4,12 +4,14 @@
 
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{
     Options,
     compare::median,
+    instructions,
     program::{Both, Program, Programs},
+    report::Table,
 };
 
 /// Fewer rounds than that say little of single per cents.
@@ -92,4 +94,44 @@ pub(super) fn spread(mut values: Vec<f64>) -> String {
     let lower = median(values[..half].to_vec());
     let upper = median(values[values.len() - half..].to_vec());
     format!("{:.3} ({lower:.3}-{upper:.3})", median(values))
+}
+
+/// Instructions per packet of each arm, which noise does not move; arms that are the first again are left out.
+pub(super) fn counted(programs: &Programs, arms: &[Arm]) -> Result<String> {
+    let mut head = vec![String::new()];
+    let mut rows: Vec<Vec<String>> = vec![
+        vec!["instructions per packet, sending".to_owned()],
+        vec!["instructions per packet, receiving".to_owned()],
+    ];
+    let mut first: Vec<f64> = Vec::new();
+    for (index, arm) in arms
+        .iter()
+        .enumerate()
+        .filter(|(_, arm)| !arm.name.ends_with(" again"))
+    {
+        println!("  counting {}", arm.name);
+        let command = || arm.command(programs.ours(), programs);
+        let each = instructions::bulk_per_packet(programs, &command)?;
+        if each.iter().any(|count| !count.is_finite()) {
+            bail!("callgrind counted nothing");
+        }
+        head.push(arm.name.to_owned());
+        if index > 0 {
+            head.push(format!("/ {}", arms[0].name));
+        }
+        for (end, (row, count)) in rows.iter_mut().zip(each).enumerate() {
+            row.push(format!("{count:.0}"));
+            match first.get(end).copied() {
+                Some(first) => row.push(format!("{:.3}", count / first)),
+                None => first.push(count),
+            }
+        }
+    }
+    let mut table = Table::new(head);
+    rows.into_iter().for_each(|row| table.row(row));
+    Ok(format!(
+        "\nInstructions between a download of 10 MB and one of 60 MB, by `valgrind --tool=callgrind`, \
+         user space only:\n\n{}",
+        table.markdown()
+    ))
 }

@@ -2,13 +2,12 @@
 //!
 //! Arms of one round run side by side, in turning order; only ratios within a round are told.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::{
     Options,
     arms::{self, Arm, cpu, goodput, ratios, spread},
     compare::median,
-    instructions,
     program::{Both, Programs},
     report::{Section, Table},
 };
@@ -58,7 +57,7 @@ pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
     text += &table(&done).markdown();
     text += &bars(&done);
     if options.instructions {
-        text += &counted(programs)?;
+        text += &arms::counted(programs, &ARMS)?;
     }
     let mut command = "cargo xtask bench fec".to_owned();
     if options.mb != 1_000 {
@@ -125,44 +124,4 @@ fn bars(done: &[Vec<Both>]) -> String {
         passed(goodput >= WANTED_GOODPUT),
         passed(cpu <= WANTED_CPU),
     )
-}
-
-/// Instructions per packet, which noise does not move.
-fn counted(programs: &Programs) -> Result<String> {
-    let mut head = vec![String::new()];
-    let mut rows: Vec<Vec<String>> = vec![
-        vec!["instructions per packet, sending".to_owned()],
-        vec!["instructions per packet, receiving".to_owned()],
-    ];
-    let mut plain: Vec<f64> = Vec::new();
-    for (index, arm) in ARMS
-        .iter()
-        .enumerate()
-        .filter(|(_, arm)| arm.name != "plain again")
-    {
-        println!("  counting {}", arm.name);
-        let command = || arm.command(programs.ours(), programs);
-        let each = instructions::bulk_per_packet(programs, &command)?;
-        if each.iter().any(|count| !count.is_finite()) {
-            bail!("callgrind counted nothing");
-        }
-        head.push(arm.name.to_owned());
-        if index > 0 {
-            head.push("/ plain".to_owned());
-        }
-        for (end, (row, count)) in rows.iter_mut().zip(each).enumerate() {
-            row.push(format!("{count:.0}"));
-            match plain.get(end).copied() {
-                Some(plain) => row.push(format!("{:.3}", count / plain)),
-                None => plain.push(count),
-            }
-        }
-    }
-    let mut table = Table::new(head);
-    rows.into_iter().for_each(|row| table.row(row));
-    Ok(format!(
-        "\nInstructions between a download of 10 MB and one of 60 MB, by `valgrind --tool=callgrind`, \
-         user space only:\n\n{}",
-        table.markdown()
-    ))
 }

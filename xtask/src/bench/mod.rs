@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Only these kernels of our erasure codes, of those that run here.
     #[arg(long, value_delimiter = ',')]
     kernels: Vec<String>,
-    /// Count the instructions of codes and erasure correction, too, with valgrind.
+    /// Count the instructions of codes, erasure correction and two paths, too, with valgrind.
     #[arg(long)]
     instructions: bool,
     /// Threads of every stack's runtime, instead of what suits it best; 0 is tokio's

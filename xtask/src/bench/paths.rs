@@ -79,12 +79,18 @@ pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
     text += &format!(
         "\nTwo paths / one, goodput: **{ratio:.3}** (wanted at least {WANTED}, goal {GOAL}: {passed}).\n"
     );
+    if options.instructions {
+        text += &arms::counted(programs, &ARMS)?;
+    }
     let mut command = "cargo xtask bench paths".to_owned();
     if options.mb != 1_000 {
         command += &format!(" --mb {}", options.mb);
     }
     if options.runs > arms::LEAST_ROUNDS {
         command += &format!(" --runs {}", options.runs);
+    }
+    if options.instructions {
+        command += " --instructions";
     }
     Ok(Section {
         title: "Two paths: what the second costs on one machine".to_owned(),

@@ -148,54 +148,66 @@ impl Driver {
         }
         self.io.paused_until = None;
         self.receive_from_old(cx, now);
-        let others = self.receive_from_others(cx, now);
-        for _ in 0..RECEIVE_BATCHES_PER_ROUND {
-            match self.io.socket.poll_receive(cx, self.io.buffers.slot()) {
-                Poll::Pending => return others,
-                Poll::Ready(Ok(received)) => {
-                    self.deliver(received);
-                }
-                Poll::Ready(Err(_)) => {
-                    // Usually ICMP's report about an earlier datagram; asking consumed it.
-                    if !self.heed_unreachable() {
-                        self.io.paused_until = Some(now + RECEIVE_RETRY);
-                        return Step::Idle;
-                    }
+        // One batch from each in turn, so that data which crossed several paths is read nearly in the
+        // order in which it was sent, and that several sockets give no more at once than one.
+        let sockets = 1 + self.io.others.len();
+        let (mut left, mut idle) = (RECEIVE_BATCHES_PER_ROUND, 0);
+        while left > 0 && idle < sockets {
+            let index = self.io.next_socket % sockets;
+            self.io.next_socket = index + 1;
+            let step = match index.checked_sub(1) {
+                None => self.receive_from_main(cx, now),
+                Some(other) => self.receive_from_other(cx, now, other),
+            };
+            match step {
+                Step::More => (left, idle) = (left - 1, 0),
+                Step::Idle => idle += 1,
+            }
+        }
+        if left == 0 { Step::More } else { Step::Idle }
+    }
+
+    /// One batch of the main socket.
+    fn receive_from_main(&mut self, cx: &mut Context<'_>, now: Instant) -> Step {
+        if self.io.paused_until.is_some() {
+            return Step::Idle;
+        }
+        match self.io.socket.poll_receive(cx, self.io.buffers.slot()) {
+            Poll::Pending => return Step::Idle,
+            Poll::Ready(Ok(received)) => self.deliver(received),
+            Poll::Ready(Err(_)) => {
+                // Usually ICMP's report about an earlier datagram; asking consumed it.
+                if !self.heed_unreachable() {
+                    self.io.paused_until = Some(now + RECEIVE_RETRY);
+                    return Step::Idle;
                 }
             }
         }
         Step::More
     }
 
-    fn receive_from_others(&mut self, cx: &mut Context<'_>, now: Instant) -> Step {
-        let mut step = Step::Idle;
+    /// One batch of a further socket.
+    fn receive_from_other(&mut self, cx: &mut Context<'_>, now: Instant, index: usize) -> Step {
         if self.io.others_paused_until.is_some_and(|until| now < until) {
-            return step;
+            return Step::Idle;
         }
         self.io.others_paused_until = None;
-        for index in 0..self.io.others.len() {
-            for batch in 1..=RECEIVE_BATCHES_PER_ROUND {
-                let Io {
-                    others, buffers, ..
-                } = &mut self.io;
-                let Some(further) = others.get(index) else {
-                    break;
-                };
-                match further.socket.poll_receive(cx, buffers.slot()) {
-                    Poll::Pending => break,
-                    Poll::Ready(Ok(received)) => self.deliver(received),
-                    Poll::Ready(Err(_)) => {
-                        // The others must not wait for it.
-                        self.io.others_paused_until = Some(now + RECEIVE_RETRY);
-                        break;
-                    }
-                }
-                if batch == RECEIVE_BATCHES_PER_ROUND {
-                    step = Step::More;
-                }
+        let Io {
+            others, buffers, ..
+        } = &mut self.io;
+        let Some(further) = others.get(index) else {
+            return Step::Idle;
+        };
+        match further.socket.poll_receive(cx, buffers.slot()) {
+            Poll::Pending => return Step::Idle,
+            Poll::Ready(Ok(received)) => self.deliver(received),
+            Poll::Ready(Err(_)) => {
+                // The others must not wait for it.
+                self.io.others_paused_until = Some(now + RECEIVE_RETRY);
+                return Step::Idle;
             }
         }
-        step
+        Step::More
     }
 
     fn receive_from_old(&mut self, cx: &mut Context<'_>, now: Instant) {

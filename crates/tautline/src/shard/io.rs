@@ -38,6 +38,8 @@ pub(super) struct Io {
     pub(super) socket: Socket,
     /// Further addresses: those of the endpoint, such as a server's preferred one, and of paths.
     pub(super) others: Vec<Further>,
+    /// Which socket's turn it is to be received from: 0 the main one, then the others.
+    pub(super) next_socket: usize,
     /// After a failure of one of them, when to receive from them again.
     pub(super) others_paused_until: Option<Instant>,
     /// The socket before a rebind, and until when it is listened to.
@@ -75,6 +77,7 @@ impl Io {
         Ok(Self {
             socket: sockets.main.into_socket()?,
             others: others.collect::<std::io::Result<_>>()?,
+            next_socket: 0,
             others_paused_until: None,
             old: None,
             buffers: ReceiveBuffers::new(),

@@ -22,6 +22,13 @@ impl Connection {
         if !self.life.confirmed {
             return;
         }
+        let next_review = self
+            .paths
+            .get(id)
+            .map(|path| path.ack_frequency.next_review);
+        if next_review.is_none_or(|next| now < next) {
+            return;
+        }
         let peer_max = Duration::from_millis(self.peer.max_ack_delay_ms);
         let spares = self
             .paths
@@ -31,9 +38,6 @@ impl Connection {
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
-        if now < path.ack_frequency.next_review {
-            return;
-        }
         let rtt = path.recovery.rtt();
         if !rtt.has_sample() {
             // Nothing is known of a new network path yet.

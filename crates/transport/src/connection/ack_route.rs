@@ -38,7 +38,7 @@ impl AckWay {
                 all_on == carrier
                     && (received.ack_due(now) || self.grouped && received.has_unreported())
             }
-            None => is_stranded(of) && received.ack_due(now),
+            None => received.ack_due(now) && is_stranded(of),
         }
     }
 }

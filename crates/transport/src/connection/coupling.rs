@@ -28,8 +28,8 @@ pub(super) struct CouplingReview {
 
 impl Connection {
     /// Tells coupled controllers of their siblings, about once a round trip of the fastest path and after
-    /// losses; nothing with one path.
-    pub(super) fn review_coupling(&mut self, now: Instant) {
+    /// losses; nothing with one path. `changed`: there may have been losses.
+    pub(super) fn review_coupling(&mut self, now: Instant, changed: bool) {
         let Some(multipath) = &mut self.multipath else {
             return;
         };
@@ -37,9 +37,13 @@ impl Connection {
         if self.paths.len() == 1 && !review.coupled {
             return;
         }
+        let early = review.next.is_some_and(|next| now < next);
+        if early && !changed {
+            return;
+        }
         let losses = self.paths.iter().map(|path| path.recovery.stats());
         let losses = losses.fold(0, |sum: u64, stats| sum.wrapping_add(stats.loss_events));
-        if losses == review.losses && review.next.is_some_and(|next| now < next) {
+        if early && losses == review.losses {
             return;
         }
         review.losses = losses;

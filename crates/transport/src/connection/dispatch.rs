@@ -32,6 +32,7 @@ impl Connection {
         frame: Frame<'_>,
     ) -> Result<(), TransportError> {
         let now = received.now;
+        self.unreviewed = true;
         self.check_negotiated(&frame)?;
         match frame {
             Frame::Stream(stream) => {

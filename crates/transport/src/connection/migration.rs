@@ -51,6 +51,7 @@ impl Connection {
 
     /// Moves a path to another network path, which is then validated. `received` bytes came from there.
     fn migrate(&mut self, now: Instant, id: PathId, to: FourTuple, received: usize) {
+        self.unreviewed = true;
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };

@@ -138,6 +138,9 @@ pub struct Connection {
     handshake_probes: [u8; 2],
     undecryptable: Vec<(DatagramMeta, BytesMut, usize)>,
     keys_changed: bool,
+    /// More than stream data came since the last review, time passed, or a path changed: windows, round
+    /// trips and paths may be others.
+    unreviewed: bool,
     outbox: Outbox,
     observer: Observer,
     reported: Reported,
@@ -214,6 +217,7 @@ impl Connection {
             handshake_probes: [0; 2],
             undecryptable: Vec::new(),
             keys_changed: false,
+            unreviewed: true,
             outbox: Outbox::new(config.limits.pending_events),
             observer,
             reported: Reported::default(),
@@ -244,13 +248,19 @@ impl Connection {
             return;
         }
         self.update_key_phase(now);
-        let window = self.bytes_until_acknowledged();
-        self.streams.set_congestion_window(window);
+        // Most packets of a download bring stream data alone.
+        let changed = std::mem::take(&mut self.unreviewed);
+        if changed {
+            let window = self.bytes_until_acknowledged();
+            self.streams.set_congestion_window(window);
+        }
         self.catch_up_with_messages(now);
-        self.review_paths(now);
+        if changed {
+            self.review_paths(now);
+        }
         self.review_costs(now);
         self.review_ack_route(now);
-        self.review_coupling(now);
+        self.review_coupling(now, changed);
         for index in 0..self.paths.len() {
             if let Some(id) = self.paths.id_at(index) {
                 self.review_ack_frequency(now, id);

@@ -85,7 +85,9 @@ impl Multipath {
 
     /// Writes what fits of it.
     pub(super) fn write(&mut self, writer: &mut PacketWriter<'_>) {
-        self.notices.write(writer);
+        if !self.notices.is_empty() {
+            self.notices.write(writer);
+        }
         self.ids
             .write_news(|id, unopened| write_path_news(id, unopened, writer));
     }
@@ -232,6 +234,7 @@ impl Connection {
         to: FourTuple,
         received: Option<usize>,
     ) -> bool {
+        self.unreviewed = true;
         let Some(multipath) = &mut self.multipath else {
             return false;
         };
@@ -314,6 +317,7 @@ impl Connection {
         id: PathId,
         code: u64,
     ) -> Result<(), AbandonPathError> {
+        self.unreviewed = true;
         let left = self
             .paths
             .iter()
@@ -434,8 +438,7 @@ impl Connection {
         };
         let mut fates = frame_fates!(self, path, Instant::ZERO);
         let notices = fates.streams.notices_len();
-        path.recovery
-            .hand_over(&mut path.space, u64::MAX, |_, _| true, &mut fates);
+        path.recovery.hand_over(&mut path.space, &mut fates);
         if !gives_up {
             fates.streams.forget_losses(notices);
         }

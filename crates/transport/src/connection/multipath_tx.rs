@@ -19,7 +19,7 @@ use crate::{
         sched::{Choice, PathView, Repeats, SchedulerView},
     },
     path::Path,
-    space::SpaceKind,
+    space::{SentPacket, SpaceKind},
     time::Instant,
     units::{PathId, Rate},
 };
@@ -355,6 +355,11 @@ impl Connection {
             return None;
         }
         let views = self.path_views(now);
+        let rests = |path: &Path| path.space.sent.eliciting_outstanding() == 0;
+        if self.paths.iter().all(rests) {
+            self.keep_views(views);
+            return None;
+        }
         let any = views
             .iter()
             .any(|path| path.status == PathStatus::Available);
@@ -391,13 +396,13 @@ impl Connection {
             let covered = Covered::by(self.fec.sender.as_deref());
             let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
             let notices = fates.streams.notices_len();
-            let handed = path.recovery.hand_over(
+            let is_late = |packet: &SentPacket| packet.sent() + usual > late;
+            let handed = path.recovery.repeat(
                 &mut path.space,
                 by.datagram,
+                |packet| !all && !lossy && !is_late(packet),
                 |packet, symbol| {
-                    let wanted =
-                        all || packet.sent() + usual > late || lossy && !covered.contains(symbol);
-                    let picked = wanted && !packet.is_copy();
+                    let picked = all || is_late(packet) || lossy && !covered.contains(symbol);
                     copied.extend(symbol.filter(|_| picked));
                     picked
                 },

@@ -17,7 +17,7 @@ use crate::{
     endpoint::DatagramMeta,
     error::{ConnectionError, TransportError},
     observe::{self, Abuse, DropReason, PacketKind},
-    path::Contents,
+    path::{Contents, Path},
     space::SpaceKind,
     time::Instant,
     tls::Level,
@@ -369,6 +369,7 @@ impl Connection {
             ));
         }
         self.stats.packets_received += 1;
+        self.unreviewed |= protected.level != Level::OneRtt;
         let kind = kind_of(protected.level);
         let received = Received {
             now,
@@ -416,11 +417,11 @@ impl Connection {
         let Some(multipath) = self.multipath.as_ref().filter(|_| level == Level::OneRtt) else {
             return self.paths.get(PathId::ZERO).map(|path| path.id);
         };
-        let open = self
-            .paths
-            .iter()
-            .find(|path| path.local_cids.contains(dcid))
-            .map(|path| path.id);
+        let is_its = |path: &&Path| path.local_cids.contains(dcid);
+        // Packets come in batches of one path.
+        let latest = self.paths.latest().filter(is_its);
+        let open = latest.or_else(|| self.paths.iter().find(is_its));
+        let open = open.map(|path| path.id);
         open.or_else(|| {
             // Clients open paths.
             let opens = self.side.is_server();
@@ -591,7 +592,7 @@ impl Connection {
     ) {
         let now = received.now;
         let confirmed = self.life.confirmed;
-        let Some(path) = self.paths.get_mut(received.path) else {
+        let Some(path) = self.paths.arrived_on(received.path) else {
             return;
         };
         let rtt = path.recovery.rtt().smoothed();

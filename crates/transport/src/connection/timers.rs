@@ -65,6 +65,7 @@ impl Connection {
 
     /// Time passed: call it when [`Connection::poll_timeout`] is reached, or any time.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.unreviewed = true;
         if !self.on_lifecycle_timeout(now) {
             self.emit_changes(now);
             return;

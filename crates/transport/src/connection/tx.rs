@@ -420,16 +420,16 @@ impl Connection {
         let Some(path) = self.paths.get(id) else {
             return false;
         };
-        if self.owes_acks(now, path)
+        let full = permit == Permit::Full;
+        // In bulk the first question is the only one.
+        if full && load.takes_data() && self.has_data_for(id, load)
+            || self.owes_acks(now, path)
             || self.fec.ack_due()
             || permit == Permit::Validation && path.network.wants_packet(now)
         {
             return true;
         }
-        let full = permit == Permit::Full;
-        // In bulk the first question is the only one.
-        full && (load.takes_data() && self.has_data_for(id, load)
-            || path.pending.ping
+        full && (path.pending.ping
             || path.pending.immediate_ack
             || path.pending.probes > 0
             || path.network.wants_packet(now)

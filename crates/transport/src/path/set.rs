@@ -9,19 +9,37 @@ use crate::units::{FourTuple, PathId};
 pub(crate) struct PathSet {
     /// Ascending by identifier; path 0 first while it exists.
     paths: Vec<Path>,
+    /// Where the path lay that a packet arrived on last; where to look first, and no more.
+    latest: usize,
 }
 
 impl PathSet {
     pub(crate) fn new(first: Path) -> Self {
-        Self { paths: vec![first] }
+        Self {
+            paths: vec![first],
+            latest: 0,
+        }
     }
 
     #[inline]
     fn index(&self, id: PathId) -> Option<usize> {
-        match self.paths.first() {
-            Some(first) if first.id == id => Some(0),
+        // Where it lies if none below it is missing.
+        let likely = id.0 as usize;
+        match self.paths.get(likely) {
+            Some(path) if path.id == id => Some(likely),
             _ => self.paths.binary_search_by_key(&id, |path| path.id).ok(),
         }
+    }
+
+    /// The path that a packet arrived on last, if it is still there and has not moved.
+    pub(crate) fn latest(&self) -> Option<&Path> {
+        self.paths.get(self.latest)
+    }
+
+    /// As [`Self::get_mut`], when a packet has arrived there.
+    pub(crate) fn arrived_on(&mut self, id: PathId) -> Option<&mut Path> {
+        self.latest = self.index(id)?;
+        self.paths.get_mut(self.latest)
     }
 
     #[inline]

@@ -60,7 +60,14 @@ impl EcnValidation {
         }
     }
 
-    pub(super) fn on_sent(&mut self, counts: &mut PeerEcn, ecn: Ecn, now: Instant, pto: Duration) {
+    /// A packet left; `pto` is asked for the probe timeout when the test begins.
+    pub(super) fn on_sent(
+        &mut self,
+        counts: &mut PeerEcn,
+        ecn: Ecn,
+        now: Instant,
+        pto: impl FnOnce() -> Duration,
+    ) {
         match ecn {
             Ecn::NotEct | Ecn::Ce => return,
             Ecn::Ect0 => counts.sent_ect0 += 1,
@@ -70,8 +77,10 @@ impl EcnValidation {
             return;
         }
         self.sent += 1;
-        let ends = *self.test_ends.get_or_insert(now + pto * TEST_PTOS);
-        if self.sent >= TEST_PACKETS || now >= ends {
+        let ends = self
+            .test_ends
+            .get_or_insert_with(|| now + pto() * TEST_PTOS);
+        if self.sent >= TEST_PACKETS || now >= *ends {
             self.phase = EcnPhase::Unknown;
         }
     }

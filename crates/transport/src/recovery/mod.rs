@@ -212,8 +212,7 @@ impl Recovery {
     /// A probe timeout without max_ack_delay and backoff, for the slowest of the ways that the next
     /// acknowledgement may take.
     pub fn pto_base(&self) -> Duration {
-        let other = self.returns.expected().map(RttEstimator::pto_base);
-        self.rtt.pto_base().max(other.max().unwrap_or_default())
+        pto_base(&self.rtt, &self.returns)
     }
 
     /// What a packet that others overtook is given to arrive, before reordering is tolerated: the longest
@@ -452,6 +451,11 @@ impl Recovery {
             .slow_start_threshold
             .is_none_or(|threshold| metrics.window < threshold);
     }
+}
+
+fn pto_base(rtt: &RttEstimator, returns: &ReturnPaths) -> Duration {
+    let other = returns.expected().map(RttEstimator::pto_base);
+    rtt.pto_base().max(other.max().unwrap_or_default())
 }
 
 fn build_controller(

@@ -1,6 +1,6 @@
 //! Whether and when packets may leave, and the record that they did. RFC 9002 A.5, B.4, s7.7.
 
-use super::{OutgoingPacket, Recovery};
+use super::{OutgoingPacket, Recovery, pto_base};
 use crate::{
     congestion::{SentEvent, fallback_rate, initial_window},
     observe::EcnPhase,
@@ -147,8 +147,9 @@ impl Recovery {
         } else {
             space.sent_without_eliciting = space.sent_without_eliciting.saturating_add(1);
         }
-        self.ecn
-            .on_sent(&mut space.peer_ecn, packet.ecn, now, self.pto_base());
+        let (rtt, returns) = (&self.rtt, &self.returns);
+        let pto = || pto_base(rtt, returns);
+        self.ecn.on_sent(&mut space.peer_ecn, packet.ecn, now, pto);
         if !packet.in_flight {
             return;
         }

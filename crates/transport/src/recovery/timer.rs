@@ -86,48 +86,60 @@ impl Recovery {
             .outstanding()
             .filter(|(_, packet)| packet.ack_eliciting);
         for (_, packet) in oldest.take(packets) {
-            for token in space.sent.tokens_of(packet) {
-                if is_repeatable(token) {
-                    handler.token_lost(SpaceKind::Data, token);
-                }
+            report_repeatable(space.sent.tokens_of(packet), handler);
+        }
+    }
+
+    /// Reports what all packets under way carried as lost, so that other paths repeat it, each packet
+    /// once; they stay in flight.
+    pub fn hand_over(&self, space: &mut PacketNumberSpace, handler: &mut impl LossHandler) {
+        for (_, packet, tokens) in space.sent.outstanding_mut(0) {
+            if !packet.is_repeated() && packet.ack_eliciting {
+                packet.set_repeated();
+                report_repeatable(tokens, handler);
             }
         }
     }
 
-    /// Reports what up to `bytes` of the oldest packets under way carried as lost, so that other paths
-    /// repeat it, each packet once; they stay in flight. `of` picks among them, and is told of the source
-    /// symbol that a packet has. Returns the bytes of the packets picked.
-    pub fn hand_over(
+    /// As [`Self::hand_over`], of up to `bytes` of the oldest packets that are no copies themselves. `early`
+    /// is true of those that left too early; `of` picks among the others, and is told of the source symbol
+    /// that a packet has. Returns the bytes of the packets picked.
+    pub fn repeat(
         &self,
         space: &mut PacketNumberSpace,
         bytes: u64,
+        early: impl FnMut(&SentPacket) -> bool,
         mut of: impl FnMut(&SentPacket, Option<u64>) -> bool,
         handler: &mut impl LossHandler,
     ) -> u64 {
         let mut picked: u64 = 0;
-        for (packet, tokens) in space.sent.outstanding_mut() {
-            if packet.is_repeated() || !packet.ack_eliciting {
-                continue;
-            }
-            // No more than fits, but for a packet that does not fit alone.
-            let with = picked.saturating_add(packet.bytes.into());
-            if picked >= bytes || picked > 0 && with > bytes {
-                break;
-            }
-            if tokens.clone().any(|token| handler.keeps(token)) {
-                continue;
-            }
-            if !of(packet, symbol_of(tokens.clone())) {
-                continue;
-            }
-            packet.set_repeated();
-            picked = with;
-            for token in tokens {
-                if is_repeatable(token) {
-                    handler.token_lost(SpaceKind::Data, token);
+        // Asked again and again while nothing new waits, it must not look at the same packets each time.
+        let first = space.sent.first_to_repeat(early);
+        let (mut done, mut all_done) = (first, true);
+        for (number, packet, tokens) in space.sent.outstanding_mut(first) {
+            if !packet.is_repeated() && packet.ack_eliciting {
+                // No more than fits, but for a packet that does not fit alone.
+                let with = picked.saturating_add(packet.bytes.into());
+                if picked >= bytes || picked > 0 && with > bytes {
+                    break;
+                }
+                if !packet.is_copy() {
+                    if tokens.clone().any(|token| handler.keeps(token))
+                        || !of(packet, symbol_of(tokens.clone()))
+                    {
+                        all_done = false;
+                        continue;
+                    }
+                    packet.set_repeated();
+                    picked = with;
+                    report_repeatable(tokens, handler);
                 }
             }
+            if all_done {
+                done = number + 1;
+            }
         }
+        space.sent.note_repeated(first..done);
         picked
     }
 
@@ -163,6 +175,12 @@ impl Recovery {
             SpaceKind::Initial
         };
         Some((self.timer_anchor + base.saturating_mul(backoff), kind))
+    }
+}
+
+fn report_repeatable(tokens: impl Iterator<Item = Token>, handler: &mut impl LossHandler) {
+    for token in tokens.filter(|token| is_repeatable(*token)) {
+        handler.token_lost(SpaceKind::Data, token);
     }
 }
 

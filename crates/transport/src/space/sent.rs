@@ -1,6 +1,6 @@
 //! The ring of sent packets, with what each carried in a second ring beside it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use crate::{
     packet::Token,
@@ -191,6 +191,8 @@ pub(crate) struct SentPackets {
     token_base: u32,
     limit: usize,
     eliciting_outstanding: usize,
+    /// Of the packets with these numbers none waits to be repeated by another path.
+    repeated: Range<PacketNumber>,
     /// Tokens of packets that had to make room; reported lost with the next ACK or timeout.
     orphans: Vec<Token>,
 }
@@ -204,6 +206,7 @@ impl SentPackets {
             token_base: 0,
             limit: limit.max(16),
             eliciting_outstanding: 0,
+            repeated: 0..0,
             orphans: Vec::new(),
         }
     }
@@ -400,19 +403,49 @@ impl SentPackets {
             .map(|(index, packet)| (self.base + index as u64, packet))
     }
 
-    /// Outstanding packets, oldest first, with what each carried.
+    /// Outstanding packets from number `first` on, oldest first, with what each carried.
     pub(crate) fn outstanding_mut(
         &mut self,
-    ) -> impl Iterator<Item = (&mut SentPacket, impl Iterator<Item = Token> + Clone + '_)> + '_
-    {
-        let (tokens, base) = (&self.tokens, self.token_base);
+        first: PacketNumber,
+    ) -> impl Iterator<
+        Item = (
+            PacketNumber,
+            &mut SentPacket,
+            impl Iterator<Item = Token> + Clone + '_,
+        ),
+    > + '_ {
+        let (tokens, token_base, base) = (&self.tokens, self.token_base, self.base);
+        let from = self.index(first).unwrap_or(0).min(self.ring.len());
         self.ring
-            .iter_mut()
-            .filter(|packet| packet.fate == Fate::Outstanding)
-            .map(move |packet| {
-                let carried = tokens_in(tokens, base, packet);
-                (packet, carried)
+            .range_mut(from..)
+            .enumerate()
+            .filter(|(_, packet)| packet.fate == Fate::Outstanding)
+            .map(move |(index, packet)| {
+                let carried = tokens_in(tokens, token_base, packet);
+                (base + (from + index) as u64, packet, carried)
             })
+    }
+
+    /// The first packet that may have to be repeated among those after the last of which `early` is true.
+    /// Packets leave in order, so that `early` is true of the first ones or of none.
+    pub(crate) fn first_to_repeat(&self, early: impl FnMut(&SentPacket) -> bool) -> PacketNumber {
+        let first = self.base + self.ring.partition_point(early) as u64;
+        if self.repeated.contains(&first) {
+            self.repeated.end
+        } else {
+            first
+        }
+    }
+
+    /// None of the packets `numbers` needs to be repeated any more. What follows on former ones makes one
+    /// range with them: this is asked for over and over.
+    pub(crate) fn note_repeated(&mut self, numbers: Range<PacketNumber>) {
+        let follows = (self.repeated.start..=self.repeated.end).contains(&numbers.start);
+        if follows {
+            self.repeated.end = self.repeated.end.max(numbers.end);
+        } else {
+            self.repeated = numbers;
+        }
     }
 
     /// The packets from `first` on are copies.

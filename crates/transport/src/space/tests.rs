@@ -470,3 +470,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_was_repeated_is_not_looked_at_again() {
+    let mut ring = SentPackets::new(64);
+    for number in 0..20 {
+        let mut packet = sent(true);
+        packet.sent = at(number);
+        ring.push(number, packet, &mut vec![token(number)]);
+    }
+    let after = |ms| move |packet: &SentPacket| packet.sent() <= at(ms);
+    assert_eq!(ring.first_to_repeat(|_| false), 0);
+    assert_eq!(ring.first_to_repeat(after(4)), 5);
+    ring.note_repeated(5..8);
+    assert_eq!(ring.first_to_repeat(after(4)), 8);
+    assert_eq!(ring.first_to_repeat(after(6)), 8);
+    // What follows on them makes one range with them, what does not begins another.
+    ring.note_repeated(8..10);
+    assert_eq!(ring.first_to_repeat(after(4)), 10);
+    assert_eq!(ring.first_to_repeat(|_| false), 0);
+    ring.note_repeated(0..2);
+    assert_eq!(ring.first_to_repeat(|_| false), 2);
+    assert_eq!(ring.first_to_repeat(after(4)), 5);
+    let rest = |ring: &mut SentPackets, first| {
+        let rest = ring.outstanding_mut(first).map(|(number, ..)| number);
+        rest.collect::<Vec<_>>()
+    };
+    acked(&mut ring, 0, 16);
+    assert_eq!(rest(&mut ring, 0), [17, 18, 19]);
+    assert_eq!(rest(&mut ring, 18), [18, 19]);
+    assert!(rest(&mut ring, 20).is_empty() && rest(&mut ring, 90).is_empty());
+    ring.prune(at(30));
+    assert_eq!((ring.base(), rest(&mut ring, 0)), (17, vec![17, 18, 19]));
+    assert_eq!(ring.first_to_repeat(|_| false), 17);
+}

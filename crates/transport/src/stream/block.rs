@@ -7,14 +7,14 @@ pub(super) const BLOCK: usize = 4096;
 
 const WORDS: usize = BLOCK / 64;
 
-/// One bit per byte of a block. The 12.5 % that reassembly costs at most.
-#[derive(Clone, Debug)]
-pub(super) struct Bits([u64; WORDS]);
-
-impl Default for Bits {
-    fn default() -> Self {
-        Self([0; WORDS])
-    }
+/// Which bytes of a block: one range as long as they are in one piece, as nearly always, else one bit per
+/// byte. These are the 12.5 % that reassembly costs at most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bits {
+    /// Where the range starts and ends; without meaning once there are words.
+    start: usize,
+    end: usize,
+    words: Option<Box<[u64; WORDS]>>,
 }
 
 /// The words that `start..end` touches, each with the mask of the bits inside.
@@ -31,24 +31,69 @@ fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, u64)> {
 impl Bits {
     /// Sets `start..end`; how many were not set.
     pub(super) fn set(&mut self, start: usize, end: usize) -> u64 {
+        let end = end.min(BLOCK);
+        if start >= end {
+            return 0;
+        }
+        if self.words.is_none() {
+            let before = self.end - self.start;
+            if before == 0 {
+                (self.start, self.end) = (start, end);
+                return (end - start) as u64;
+            }
+            if start <= self.end && self.start <= end {
+                (self.start, self.end) = (self.start.min(start), self.end.max(end));
+                return (self.end - self.start - before) as u64;
+            }
+        }
         let mut fresh = 0;
-        if start < end {
-            for (word, mask) in words(start, end) {
-                if let Some(bits) = self.0.get_mut(word) {
-                    fresh += u64::from((mask & !*bits).count_ones());
-                    *bits |= mask;
-                }
+        let bits = self.in_words();
+        for (word, mask) in words(start, end) {
+            if let Some(bits) = bits.get_mut(word) {
+                fresh += u64::from((mask & !*bits).count_ones());
+                *bits |= mask;
             }
         }
         fresh
     }
 
-    pub(super) fn clear(&mut self, start: usize, end: usize) {
-        if start < end {
-            for (word, mask) in words(start, end) {
-                if let Some(bits) = self.0.get_mut(word) {
-                    *bits &= !mask;
+    /// One bit per byte from now on.
+    fn in_words(&mut self) -> &mut [u64; WORDS] {
+        let (start, end) = (self.start, self.end);
+        self.words.get_or_insert_with(|| {
+            let mut bits = Box::new([0; WORDS]);
+            if start < end {
+                for (word, mask) in words(start, end) {
+                    if let Some(bits) = bits.get_mut(word) {
+                        *bits = mask;
+                    }
                 }
+            }
+            bits
+        })
+    }
+
+    pub(super) fn clear(&mut self, start: usize, end: usize) {
+        if start >= end {
+            return;
+        }
+        if self.words.is_none() {
+            if end <= self.start || self.end <= start {
+                return;
+            }
+            if start <= self.start {
+                self.start = end.min(self.end);
+                return;
+            }
+            if self.end <= end {
+                self.end = start;
+                return;
+            }
+        }
+        let bits = self.in_words();
+        for (word, mask) in words(start, end) {
+            if let Some(bits) = bits.get_mut(word) {
+                *bits &= !mask;
             }
         }
     }
@@ -58,8 +103,11 @@ impl Bits {
         if start >= end {
             return 0;
         }
+        let Some(bits) = &self.words else {
+            return self.end.min(end).saturating_sub(self.start.max(start)) as u64;
+        };
         words(start, end)
-            .filter_map(|(word, mask)| Some((self.0.get(word)? & mask).count_ones()))
+            .filter_map(|(word, mask)| Some((bits.get(word)? & mask).count_ones()))
             .map(u64::from)
             .sum()
     }
@@ -69,8 +117,17 @@ impl Bits {
         if start >= BLOCK {
             return BLOCK;
         }
+        let Some(bits) = &self.words else {
+            let ahead = start < self.end && self.start < self.end;
+            return match wanted {
+                true if ahead => start.max(self.start),
+                true => BLOCK,
+                false if ahead && self.start <= start => self.end,
+                false => start,
+            };
+        };
         let mut mask = u64::MAX << (start % 64);
-        for (word, bits) in self.0.iter().enumerate().skip(start / 64) {
+        for (word, bits) in bits.iter().enumerate().skip(start / 64) {
             let hits = mask & if wanted { *bits } else { !*bits };
             if hits != 0 {
                 return word * 64 + hits.trailing_zeros() as usize;
@@ -81,7 +138,16 @@ impl Bits {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        match &self.words {
+            Some(bits) => bits.iter().all(|word| *word == 0),
+            None => self.start == self.end,
+        }
+    }
+
+    /// Bytes of memory beside itself.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        self.words.as_ref().map_or(0, |words| size_of_val(&**words))
     }
 }
 
@@ -164,11 +230,46 @@ impl Block {
     /// Bytes of memory held, the block itself included.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        let pending = if self.pending.is_some() {
-            size_of::<Bits>()
-        } else {
-            0
-        };
-        size_of::<Self>() + self.data.capacity() + pending
+        let pending = self.pending.as_ref();
+        let pending = pending.map_or(0, |bits| size_of::<Bits>() + bits.memory());
+        size_of::<Self>() + self.data.capacity() + self.received.memory() + pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn bits_in_one_piece_and_in_many_are_the_same_bits() {
+        let mut rng = Rng::from_u64(7);
+        for _ in 0..200 {
+            let (mut bits, mut plain) = (Bits::default(), vec![false; BLOCK]);
+            for _ in 0..12 {
+                let start = rng.below(BLOCK as u64 / 64) as usize * 64 + rng.below(3) as usize;
+                let end = (start + 1 + rng.below(1_500) as usize).min(BLOCK);
+                if rng.below(4) == 0 {
+                    bits.clear(start, end);
+                    plain[start..end].fill(false);
+                } else {
+                    let fresh = plain[start..end].iter().filter(|set| !**set).count();
+                    assert_eq!(bits.set(start, end), fresh as u64);
+                    plain[start..end].fill(true);
+                }
+                let from = rng.below(BLOCK as u64) as usize;
+                for wanted in [false, true] {
+                    let found = plain[from..].iter().position(|set| *set == wanted);
+                    let found = found.map_or(BLOCK, |at| from + at);
+                    assert_eq!(bits.find(from, wanted), found);
+                }
+                let counted = plain[from..end.max(from)]
+                    .iter()
+                    .filter(|set| **set)
+                    .count();
+                assert_eq!(bits.count(from, end), counted as u64);
+                assert_eq!(bits.is_empty(), !plain.contains(&true));
+            }
+        }
     }
 }

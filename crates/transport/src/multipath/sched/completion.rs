@@ -10,7 +10,7 @@
 //! Wu, chapter 4 (eq. 4.1-4.10), with the growth of the window in it, and with a doubt about what grows:
 //! beside the best path, one in slow start is expected as late as if it did no more than it has done.
 
-use std::{f64::consts::LN_2, time::Duration};
+use std::{cell::LazyCell, f64::consts::LN_2, time::Duration};
 
 use smallvec::SmallVec;
 
@@ -18,6 +18,10 @@ use super::{Choice, PathView, Repeats, Scheduler, SchedulerView, min_rtt::whole,
 
 /// Halvings of the search for T: from an hour to below a millisecond's hundredth.
 const STEPS: u32 = 40;
+/// The search ends at this many seconds.
+const PRECISION: f64 = 1e-5;
+/// More than rounding makes of a number.
+const SURELY: f64 = 1.001;
 /// No transfer is planned beyond this.
 const HORIZON: f64 = 3_600.0;
 /// A window that doubles more often than this is no forecast any more.
@@ -96,6 +100,15 @@ impl Course {
         };
         taken.min(self.batch + self.pace * paced)
     }
+
+    /// Seconds within which `bytes` are delivered for certain: what is at once in the window is left out,
+    /// and a window that doubles, with its pace, taken for one that stays.
+    fn surely(&self, bytes: f64) -> f64 {
+        let rate = self
+            .doubling
+            .map_or(self.rate, |(window, rtt)| window / rtt);
+        self.delay + bytes / rate.min(self.pace)
+    }
 }
 
 /// Bytes that a path has shown that it can deliver within a round trip, while slow start tries what it can.
@@ -135,22 +148,43 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
     }
 }
 
-/// When `bytes` could all be delivered over some paths, in seconds from now.
+/// Bytes delivered over some paths within `seconds`.
+fn delivered<'a>(courses: impl Iterator<Item = &'a Course>, seconds: f64) -> f64 {
+    courses.map(|course| course.delivered(seconds)).sum()
+}
+
+/// When `bytes` could all be delivered over some paths, in seconds from now; late by less than
+/// [`PRECISION`].
 fn completion<'a>(courses: impl Iterator<Item = &'a Course> + Clone, bytes: f64) -> f64 {
     let (mut low, mut high) = (0.0, HORIZON);
+    // By then one path alone has delivered them.
+    let alone = courses.clone().map(|course| course.surely(bytes));
+    let surely = SURELY * alone.fold(f64::INFINITY, f64::min);
     for _ in 0..STEPS {
         let middle = f64::midpoint(low, high);
-        let delivered: f64 = courses.clone().map(|course| course.delivered(middle)).sum();
-        if delivered >= bytes {
+        if middle > surely || delivered(courses.clone(), middle) >= bytes {
             high = middle;
         } else {
             low = middle;
         }
-        if high - low < 1e-5 {
+        if high - low < PRECISION {
             break;
         }
     }
     high
+}
+
+/// Whether [`completion`] comes after `seconds`; the search itself decides only what is close.
+fn completes_after<'a>(
+    courses: impl Iterator<Item = &'a Course> + Clone,
+    bytes: f64,
+    seconds: f64,
+) -> bool {
+    if seconds < HORIZON && delivered(courses.clone(), seconds) < bytes {
+        return true;
+    }
+    delivered(courses.clone(), seconds - 2.0 * PRECISION) < bytes
+        && seconds < completion(courses, bytes)
 }
 
 /// Everything waiting is spread so that its last byte arrives as early as it can.
@@ -183,7 +217,14 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
     let rates = paths.iter().map(|(_, course)| course.rate);
     let best_rate = rates.fold(0.0, f64::max);
-    let end = completion(paths.iter().map(|(_, course)| course), bytes);
+    let all = || paths.iter().map(|(_, course)| course);
+    // Seldom needed to the hundredth of a millisecond.
+    let end = LazyCell::new(|| completion(all(), bytes));
+    // Whether by then this much of everything has fallen to a path.
+    let falls_to = |course: &Course, part: u64| {
+        delivered(all(), SURELY * course.surely(part as f64 + 1.0)) < bytes
+            || course.delivered(*end) >= part as f64
+    };
     let chosen = paths
         .iter()
         .enumerate()
@@ -191,7 +232,6 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             if !path.may_send {
                 return None;
             }
-            let part = course.delivered(end);
             if course.overfills && (index > 0 || 2.0 * course.rate < best_rate) {
                 return None;
             }
@@ -203,19 +243,23 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
                         .filter(move |(other, _)| *other != index);
                     others.map(|(_, (_, course))| course)
                 };
-                let useful = part >= path.datagram.min(view.waiting) as f64
-                    && course.delay + margin.as_secs_f64() < completion(others(), bytes)
+                let useful = falls_to(course, path.datagram.min(view.waiting))
+                    && completes_after(others(), bytes, course.delay + margin.as_secs_f64())
                     && !(view.more_follows && holds_up(others(), course, bytes + in_flight));
                 if !useful {
                     return None;
                 }
             }
-            Some((path, part))
+            Some((path, course))
         });
-    let (path, part) = chosen?;
+    let (path, course) = chosen?;
+    let most = path.room().max(path.datagram);
     Some(Choice {
         path: path.id,
-        bytes: (part as u64).clamp(path.datagram, path.room().max(path.datagram)),
+        bytes: match falls_to(course, most) {
+            true => most,
+            false => (course.delivered(*end) as u64).clamp(path.datagram, most),
+        },
     })
 }
 
@@ -274,5 +318,61 @@ impl Scheduler for Redundant {
 
     fn repeats(&self) -> Repeats {
         Repeats::All
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    fn course(rng: &mut Rng) -> Course {
+        let rtt = 0.001 + rng.unit_f64();
+        Course {
+            delay: rng.unit_f64() * 0.3,
+            room: rng.unit_f64() * 100_000.0,
+            rate: rng.below(3) as f64 * rng.unit_f64() * 1e7,
+            doubling: rng
+                .chance(0.3)
+                .then(|| (1_200.0 + rng.unit_f64() * 1e5, rtt)),
+            batch: 2_400.0,
+            pace: rng.below(3) as f64 * rng.unit_f64() * 1e7,
+            queues: rng.chance(0.5),
+            overfills: false,
+        }
+    }
+
+    /// The search without what is known beforehand.
+    fn searched(courses: &[Course], bytes: f64) -> f64 {
+        let (mut low, mut high) = (0.0, HORIZON);
+        while high - low >= PRECISION {
+            let middle = f64::midpoint(low, high);
+            if delivered(courses.iter(), middle) >= bytes {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        high
+    }
+
+    #[test]
+    fn what_is_known_beforehand_changes_no_answer() {
+        let mut rng = Rng::from_u64(5);
+        for _ in 0..2_000 {
+            let courses: Vec<Course> = (0..rng.below(4)).map(|_| course(&mut rng)).collect();
+            let bytes = 10_f64.powf(8.0 * rng.unit_f64());
+            let end = searched(&courses, bytes);
+            assert_eq!(completion(courses.iter(), bytes), end);
+            let close = end + (rng.unit_f64() - 0.5) * 1e-4;
+            for seconds in [rng.unit_f64(), close, end, HORIZON] {
+                let after = completes_after(courses.iter(), bytes, seconds);
+                assert_eq!(after, seconds < end, "{seconds} and {end}");
+            }
+            for course in &courses {
+                let by = SURELY * course.surely(bytes);
+                assert!(by > HORIZON || course.delivered(by) >= bytes);
+            }
+        }
     }
 }
