@@ -343,9 +343,14 @@ impl<C: App, S: App> Net<C, S> {
 impl Net<PatternClient, PatternServer> {
     /// The client does not close when everything was fetched.
     pub fn client_stays(&mut self) {
+        self.change_client(|client| client.close_when_done = false);
+    }
+
+    /// Changes how the client goes about its fetches.
+    pub fn change_client(&mut self, change: impl FnOnce(&mut PatternClient)) {
         let client = self.client;
         let host = self.world.node_mut::<QuicHost<PatternClient>>(client);
-        host.app_mut().close_when_done = false;
+        change(host.app_mut());
     }
 
     /// Runs until everything was fetched, and a little more; fails if something goes wrong.

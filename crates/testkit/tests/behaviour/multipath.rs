@@ -218,6 +218,36 @@ fn a_thin_path_does_no_harm_whatever_the_controller() {
     assert!(both.max(turned) < 1.01 * best);
 }
 
+/// Seconds that twenty fetches of `bytes` take one after the other.
+fn series_time(links: &[LinkConfig], bytes: u64, congestion: &str) -> f64 {
+    let factory = congestion::registry::by_name(congestion).unwrap();
+    let (mut net, _) = over(5, links, "auto", &[bytes; 20], |setup| {
+        setup.both(|config| config.congestion = factory.clone())
+    });
+    net.change_client(|client| client.one_by_one = true);
+    fetch_time(&mut net, 60 * SECOND)
+}
+
+#[test]
+fn small_requests_take_no_longer_than_over_the_better_path() {
+    for congestion in ["cubic", "bbr3-taut"] {
+        for (a, b, bytes, most) in [
+            // What a pacer holds back on one path goes on the other.
+            (wire(10, 22), wire(10, 22), 50_000, 0.85),
+            (wire(10, 22), wire(10, 22), 10_000, 1.0),
+            (wire(50, 20), wire(50, 40), 10_000, 1.01),
+            (wire(50, 20), wire(12, 20), 50_000, 1.01),
+            (wire(10, 22), wire(5, 102), 10_000, 1.01),
+        ] {
+            let best = series_time(std::slice::from_ref(&a), bytes, congestion);
+            let both = series_time(&[a.clone(), b.clone()], bytes, congestion);
+            let turned = series_time(&[b, a], bytes, congestion);
+            println!("{congestion} {bytes}: {best:.3} {both:.3} {turned:.3}");
+            assert!(both.max(turned) <= most * best, "{congestion}, {bytes}");
+        }
+    }
+}
+
 /// Path 0 dies at 2 s, in the directions given.
 fn with_a_death(directions: &[Direction], scheduler: &str) -> Net<PatternClient, PatternServer> {
     let links = [wire(10, 22), wire(10, 22)];
