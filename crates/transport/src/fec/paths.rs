@@ -86,6 +86,11 @@ impl Paths {
         self.0.extend(paths);
     }
 
+    /// Whether packets may overtake each other by as much as paths differ.
+    pub(super) fn are_several(&self) -> bool {
+        self.0.len() > 1
+    }
+
     fn get(&self, id: PathId) -> Option<&PathOutlook> {
         self.0.iter().find(|path| path.id == id)
     }

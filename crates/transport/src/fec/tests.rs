@@ -402,6 +402,33 @@ fn a_repair_symbol_over_the_longest_source_symbol_fits_a_packet() {
 }
 
 #[test]
+fn a_symbol_id_is_clear_however_many_overtake_its_packet() {
+    let mut sender = sender_of("constant:2,1", 10);
+    let limits = config("constant").decoder_limits().unwrap();
+    let read_after = |header, newer| {
+        let mut receiver = FecReceiver::new(limits, Scheme::Rlc(Rlc::DENSE));
+        let newest = SourceSymbol::new(newer, 4);
+        receiver.on_source(newest, &[1]).unwrap();
+        receiver.id_of(header)
+    };
+    assert_eq!(read_after(sender.next_header(), 30_000), 10);
+    let path = |id| PathOutlook {
+        id: PathId(id),
+        smoothed_rtt: Duration::ZERO,
+        min_rtt: Duration::ZERO,
+        latest_rtt: Duration::ZERO,
+        probe_timeout: Duration::ZERO,
+        one_way_delay: Duration::ZERO,
+        congestion_window: 0,
+        bytes_in_flight: 0,
+        datagram_bytes: 1_200,
+        slow_start: false,
+    };
+    sender.look_at_paths([0, 1].map(path).into_iter());
+    assert_eq!(read_after(sender.next_header(), 8_000_000), 10);
+}
+
+#[test]
 fn block_codes_count_keys_by_block() {
     let mut blocks = config("constant:5,3");
     blocks.schemes = vec![Scheme::ReedSolomon(ReedSolomon)];

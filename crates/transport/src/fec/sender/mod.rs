@@ -37,6 +37,12 @@ pub(crate) use fates::{Delivered, OnLoss};
 
 /// Length of a repair symbol beyond that of the source symbols it covers.
 const FRAMING: usize = 2;
+/// Bytes of a symbol ID at least. A packet number read wrong fails to decrypt; nothing guards a symbol ID, and what is
+/// rebuilt from one read wrong is no data. So it must be clear however many symbols overtake its packet, not only
+/// until the peer knows it: half of 2^16 on one path,
+const LEAST_ID_BYTES: usize = 2;
+/// and half of 2^24 where some paths are slower than others.
+const LEAST_ID_BYTES_OVER_PATHS: usize = 3;
 
 /// A repair symbol that may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +191,13 @@ impl FecSender {
     /// The header of the next symbol.
     pub fn next_header(&self) -> SourceSymbol {
         let id = self.source.next_id();
-        SourceSymbol::new(id, packet_number_len(id, self.source.largest_known()))
+        let needed = packet_number_len(id, self.source.largest_known());
+        let least = if self.paths.are_several() {
+            LEAST_ID_BYTES_OVER_PATHS
+        } else {
+            LEAST_ID_BYTES
+        };
+        SourceSymbol::new(id, needed.max(least))
     }
 
     /// The ID of the next symbol.
