@@ -286,8 +286,8 @@ design = {{ kind = "grid" }}
             "{direction}: {runs} runs with losses in the last flight only, median {plain:.3} s; of that \
              {object:.3} with quirl-object, {auto:.3} with auto, {bound:.3} without loss"
         );
-        // Upwards the last flight is a few packets, and what loses one of them mostly loses all, with what protects
-        // them.
+        // Upwards what loses one packet of the last flight mostly loses all, with what protects them: there codes
+        // must do no harm.
         let (most_object, most_auto) = match direction {
             "down" => (0.95, 0.98),
             _ => (1.03, 1.03),

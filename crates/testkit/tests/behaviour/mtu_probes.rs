@@ -29,7 +29,7 @@ fn sent(net: &Fetch) -> Vec<PacketTrace> {
 }
 
 /// Seconds of a fetch of `len` over `link`, with the server probing or not, where `drops` picks what the
-/// _ork drops on the way to the client.
+/// network drops on the way to the client.
 fn time(
     len: u64,
     link: &LinkConfig,

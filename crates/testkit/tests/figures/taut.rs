@@ -43,11 +43,10 @@ fn survives_loss_on_short_links() {
 /// what it does with `bbr3`, or less: medians of five, for when and by whom the queue first overflows is chance.
 #[test]
 fn leaves_cubic_its_share() {
-    let mut all = [0.0; 2];
     for cubic_first in [true, false] {
         let drops = |name: &str| {
             let ours = by_name(name);
-            median((11..16).map(|seed| {
+            median((11..21).map(|seed| {
                 let mut flows = [by_name("cubic"), ours.clone()];
                 if !cubic_first {
                     flows.reverse();
@@ -67,13 +66,8 @@ fn leaves_cubic_its_share() {
         };
         let (taut, draft) = (drops("bbr3-taut"), drops("bbr3"));
         println!("{taut} drops, bbr3 {draft}");
-        // The queue overflows by CUBIC in either case; in which order some percent more is chance.
-        assert!(taut <= 1.05 * draft, "{taut} drops, bbr3 {draft}");
-        all[0] += taut;
-        all[1] += draft;
+        assert!(taut <= draft, "{taut} drops, bbr3 {draft}");
     }
-    let [taut, draft] = all;
-    assert!(taut <= draft, "{taut} drops in both orders, bbr3 {draft}");
 }
 
 /// All mixes of four flows with cubic.

@@ -68,9 +68,9 @@ impl Recovery {
         initial_window(self.initial_window_packets, u64::from(self.mtu))
     }
 
-    /// The pacer's speed; [`Rate::MAX`] where nothing is paced.
+    /// The pacer's speed; [`Rate::MAX`] where nothing is paced, or deadlines hurry the pacer as they need it.
     pub fn pacing(&self) -> Rate {
-        if self.paces() {
+        if self.paces() && self.least_rate == Rate::ZERO {
             self.pacing_rate()
         } else {
             Rate::MAX

@@ -106,6 +106,7 @@ struct Bbr {
 
     state: State,
     drain_start_round: u64,
+    startup_ended: Option<Instant>,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
     idle_restart: bool,
@@ -148,6 +149,7 @@ impl Bbr {
             undo: Undo::default(),
             state: State::Startup,
             drain_start_round: 0,
+            startup_ended: None,
             cycle: Cycle::new(context.now, context.rng),
             probe_rtt: ProbeRtt::new(initial_window.bytes()),
             idle_restart: false,

@@ -25,6 +25,8 @@ pub(in crate::congestion) struct Sample {
     pub(in crate::congestion) lost: u64,
     pub(in crate::congestion) tx_in_flight: u64,
     pub(in crate::congestion) newly_acked: u64,
+    /// When the newest packet that this acknowledges left.
+    pub(in crate::congestion) newest_sent: Instant,
     pub(in crate::congestion) rtt: Option<Duration>,
     pub(in crate::congestion) prior_in_flight: u64,
     pub(in crate::congestion) in_flight: u64,
@@ -44,6 +46,7 @@ impl Sample {
             lost: rate.map_or(0, |rate| rate.lost),
             tx_in_flight: rate.map_or(0, |rate| rate.tx_in_flight),
             newly_acked: event.acked_bytes,
+            newest_sent: event.largest_acked_sent,
             rtt: event.has_rtt_sample.then_some(event.rtt.latest),
             prior_in_flight: event.prior_in_flight,
             in_flight: event.bytes_in_flight,

@@ -12,6 +12,7 @@ impl Bbr {
         if self.state == State::Startup && self.full_pipe.reached {
             self.state = State::Drain;
             self.drain_start_round = self.rounds.count;
+            self.startup_ended = Some(sample.now);
         }
     }
 

@@ -369,6 +369,7 @@ fn idle_sample() -> Sample {
         lost: 0,
         tx_in_flight: 0,
         newly_acked: 0,
+        newest_sent: Instant::ZERO,
         rtt: None,
         prior_in_flight: 0,
         in_flight: 0,

@@ -132,10 +132,12 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
     if paths.iter().all(|(path, _)| doubt(path) == 0.0) {
         return;
     }
+    let certain = paths.iter().any(|(path, _)| proven(path).is_none());
     let alone = |(path, course): &(&PathView, Course)| {
         let rtt = path.min_rtt.as_secs_f64().max(1e-6);
         let rate = proven(path).map_or(course.rate, |proven| proven as f64 / rtt);
-        course.delay + doubt(path) + bytes / rate.max(1.0)
+        let doubt = if certain { doubt(path) } else { 0.0 };
+        course.delay + doubt + bytes / rate.max(1.0)
     };
     let best = paths
         .iter()

@@ -23,6 +23,7 @@ use super::{
     params::Params,
     state::State,
 };
+use crate::time::Instant;
 
 /// Pacing in Startup under `wide-start`. 4 ln 2 doubles the rate every round trip; a little more
 /// keeps that pace while round trips grow.
@@ -180,9 +181,15 @@ impl Bbr {
     /// sample, and met the same queue.
     pub(super) fn note_lost(&mut self, event: &LossEvent<'_>) {
         let high = self.is_queue_high(event.rtt.latest);
+        let of_startup = event
+            .packets
+            .iter()
+            .filter(|packet| self.is_of_startup(packet.sent))
+            .count();
+        let others = event.packets.len().saturating_sub(of_startup);
         let learn = !self.cycle.probe_sample;
-        self.ledger
-            .count(0.0, event.packets.len() as f64, high, learn);
+        self.ledger.count(0.0, of_startup as f64, high, false);
+        self.ledger.count(0.0, others as f64, high, learn);
     }
 
     /// Enters deliveries into the account, and the RTT into the view of the queue.
@@ -193,7 +200,7 @@ impl Bbr {
         self.queue
             .on_ack(sample.now, sample.rtt, self.rounds.started);
         let high = sample.rtt.is_some_and(|rtt| self.is_queue_high(rtt));
-        let learn = !self.cycle.probe_sample;
+        let learn = !self.cycle.probe_sample && !self.is_of_startup(sample.newest_sent);
         let acked = sample.newly_acked as f64 / self.mtu as f64;
         self.ledger.count(acked, 0.0, high, learn);
     }
@@ -248,6 +255,12 @@ impl Bbr {
         } else {
             1.0
         }
+    }
+
+    /// Whether a packet that left then belongs to a Startup that is over: it may have been lost to
+    /// the queue that ended it, and that is found out while the queue drains.
+    fn is_of_startup(&self, sent: Instant) -> bool {
+        self.startup_ended.is_some_and(|ended| sent <= ended)
     }
 
     fn is_queue_full(&self, rtt: Duration) -> bool {
