@@ -284,6 +284,11 @@ fn what_cannot_be_is_refused() {
             "when the run is over",
         ),
         (
+            flow("start = \"50 s\"\nstart_within = \"20 s\""),
+            "plan:11: flow.main.start_within",
+            "when the run is over",
+        ),
+        (
             flow("count = 61\nstagger = \"1 s\""),
             "plan:11: flow.main.stagger",
             "when the run is over",
@@ -483,6 +488,37 @@ fn single_paths_are_solutions() {
     assert!((seconds[0] - seconds[2]).abs() < 1e-4, "{seconds:?}");
     assert!(seconds[0] < seconds[1].min(seconds[3]), "{seconds:?}");
     assert!(losses[3] > 0 && losses[..3] == [0; 3], "{losses:?}");
+}
+
+/// A flow that begins at a random moment does so at the same one with every solution.
+#[test]
+fn chance_moves_a_start() {
+    let text = SMALL
+        .replace(
+            "bytes = \"1 MB\" }",
+            "bytes = \"1 kB\" }\nstart = \"2 s\"\nstart_within = \"8 s\"\ncount = 2",
+        )
+        .replace("values = [\"10 kB\", \"1 MB\"]", "values = [\"10 kB\"]");
+    let stacks = Stacks::default();
+    let plan = parse(&text, &ReadOptions::default()).unwrap();
+    let mut starts: [Vec<f64>; 2] = Default::default();
+    for cell in plan.cells() {
+        let scene = plan.scene(&cell, &stacks).unwrap();
+        let record = crate::run::play(&scene, &stacks, cell.seed).unwrap();
+        let of = |index: usize| record.flows[index].start.since_origin().as_secs_f64();
+        assert_eq!(of(0), of(1), "both connections of the flow");
+        starts[cell.solution].push(of(0));
+    }
+    assert_eq!(starts[0], starts[1]);
+    let [starts, _] = starts;
+    assert!(
+        starts.iter().all(|at| (2.0..=10.0).contains(at)),
+        "{starts:?}"
+    );
+    let spread = starts
+        .iter()
+        .fold(0.0, |most: f64, at| most.max((at - starts[0]).abs()));
+    assert!(spread > 1.0, "{starts:?}");
 }
 
 #[test]

@@ -176,7 +176,11 @@ impl Stage {
             .collect();
         let all: Vec<SocketAddr> = homes.iter().map(|(_, address)| *address).collect();
         let seed = self.world.seed().wrapping_mul(1009).wrapping_add(order);
-        let start = Instant::ZERO + flow.start.0 + flow.stagger.0 * number;
+        // Every connection of a flow begins later by the same time; the labels of hosts count up.
+        let first = order.saturating_sub(u64::from(number));
+        let later = self.world.rng(u64::MAX - first).unit_f64();
+        let later = flow.start_within.0.mul_f64(later);
+        let start = Instant::ZERO + flow.start.0 + later + flow.stagger.0 * number;
         let program = flow.workload.program();
         let mut half = program.client(seed);
         if let Some(stop) = flow.stop {

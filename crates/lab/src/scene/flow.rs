@@ -18,6 +18,9 @@ pub struct Flow {
     /// When the client connects.
     #[serde(default)]
     pub start: Span,
+    /// By how much later at most; the cell's seed draws it, the same for every solution.
+    #[serde(default)]
+    pub start_within: Span,
     /// When the client closes, if the workload has not ended by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Span>,
@@ -54,11 +57,12 @@ fn far() -> String {
 }
 
 impl Flow {
-    /// When the last of its connections begins; none later than a time that can be written.
+    /// When the last of its connections begins at the latest; never beyond a time that can be written.
     pub(super) fn last_start(&self) -> Duration {
         let others = self.stagger.0.checked_mul(self.count.saturating_sub(1));
         let others = others.unwrap_or(Duration::MAX);
-        self.start.0.saturating_add(others)
+        let first = self.start.0.saturating_add(self.start_within.0);
+        first.saturating_add(others)
     }
 
     /// Whether metrics of the cell count it.
@@ -90,7 +94,7 @@ impl Flow {
             ));
         }
         if let Some(stop) = self.stop
-            && stop <= self.start
+            && stop.0 <= self.start.0.saturating_add(self.start_within.0)
         {
             return Err(SceneError::new(format!("{field}.stop"), "not after start"));
         }

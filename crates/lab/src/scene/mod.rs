@@ -98,6 +98,8 @@ impl Scene {
             if flow.last_start() >= self.limit {
                 let key = if flow.start.0 >= self.limit {
                     "start"
+                } else if flow.stagger.0.is_zero() {
+                    "start_within"
                 } else {
                     "stagger"
                 };
