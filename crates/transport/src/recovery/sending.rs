@@ -176,4 +176,18 @@ impl Recovery {
             self.rate.set_app_limited(self.bytes_in_flight);
         }
     }
+
+    /// Data waits, and the scheduler leaves this path alone. The window does not grow then; but where a queue
+    /// of half a round trip stands, more is under way than the path holds, and samples of what it delivers
+    /// are as good as any: without them a BBR would not know that its Startup is over.
+    pub fn set_unused(&mut self, now: Instant) {
+        let (rtt, min) = (&self.rtt, self.rtt.min());
+        let surely = rtt.smoothed().saturating_sub(4 * rtt.variance());
+        let overfull = self.capacity.is_exceeded_by(self.bytes_in_flight, min);
+        if overfull && surely > min + min / 2 {
+            self.app_limited |= self.can_send(u64::from(self.mtu));
+        } else {
+            self.set_app_limited(now);
+        }
+    }
 }
