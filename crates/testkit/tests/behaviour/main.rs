@@ -24,6 +24,7 @@ mod multipath;
 mod multipath_abuse;
 mod multipath_acks;
 mod multipath_costs;
+mod multipath_failover;
 mod multipath_pins;
 mod multipath_trouble;
 mod network;

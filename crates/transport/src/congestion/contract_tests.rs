@@ -56,6 +56,25 @@ fn every_controller_fills_a_plain_link() {
     }
 }
 
+/// A slow start ends at what the path holds, and only a slow start.
+#[test]
+fn a_full_path_ends_slow_start() {
+    for name in ["newreno", "cubic", "lia", "olia", "balia"] {
+        let mut controller = registry::by_name(name).unwrap().build(context());
+        assert_eq!(controller.metrics().state, "slow_start", "{name}");
+        controller.on_path_full(8 * MTU);
+        assert_eq!(controller.window(), 8 * MTU, "{name}");
+        assert_ne!(controller.metrics().state, "slow_start", "{name}");
+        controller.on_path_full(4 * MTU);
+        assert_eq!(controller.window(), 8 * MTU, "{name}");
+    }
+    for name in all_names() {
+        let mut controller = registry::by_name(name).unwrap().build(context());
+        controller.on_path_full(0);
+        assert!(controller.window() >= 2 * MTU, "{name}");
+    }
+}
+
 // RFC 9002 s7.2.
 #[test]
 fn larger_datagrams_enlarge_the_initial_window_until_slow_start_ends() {

@@ -380,6 +380,15 @@ impl CongestionController for Cubic {
         }
     }
 
+    fn on_path_full(&mut self, bytes_in_flight: u64) {
+        if self.in_slow_start() {
+            let held = (bytes_in_flight as f64).max(self.minimum());
+            self.window = self.window.min(held);
+            self.threshold = self.window;
+            self.hystart = None;
+        }
+    }
+
     fn on_return_path(&mut self, _now: Instant, _before: Duration, _after: Duration) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_return_path();

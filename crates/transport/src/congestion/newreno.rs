@@ -192,6 +192,14 @@ impl CongestionController for NewReno {
         self.window = window.max(minimum_window(self.mtu));
     }
 
+    fn on_path_full(&mut self, bytes_in_flight: u64) {
+        if self.window < self.threshold {
+            let held = bytes_in_flight.max(minimum_window(self.mtu));
+            self.window = self.window.min(held);
+            self.threshold = self.window;
+        }
+    }
+
     fn window(&self) -> u64 {
         self.window
     }

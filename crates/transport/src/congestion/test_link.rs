@@ -585,6 +585,9 @@ impl CongestionController for Box<dyn CongestionController> {
     fn on_initial_window(&mut self, bytes: u64) {
         (**self).on_initial_window(bytes);
     }
+    fn on_path_full(&mut self, bytes_in_flight: u64) {
+        (**self).on_path_full(bytes_in_flight);
+    }
     fn on_ack_request(&mut self, request: &AckRequest) {
         (**self).on_ack_request(request);
     }

@@ -186,6 +186,7 @@ impl Recovery {
         let overfull = self.capacity.is_exceeded_by(self.bytes_in_flight, min);
         if overfull && surely > min + min / 2 {
             self.app_limited |= self.can_send(u64::from(self.mtu));
+            self.controller.on_path_full(self.bytes_in_flight);
         } else {
             self.set_app_limited(now);
         }

@@ -188,6 +188,10 @@ impl CongestionController for Coupled {
         self.reno.on_initial_window(bytes);
     }
 
+    fn on_path_full(&mut self, bytes_in_flight: u64) {
+        self.reno.on_path_full(bytes_in_flight);
+    }
+
     fn on_return_path(&mut self, _now: Instant, before: Duration, after: Duration) {
         // Only how delays vary is of interest: the level stays what it was.
         self.level = (self.level.0 + before, self.level.1 + after);

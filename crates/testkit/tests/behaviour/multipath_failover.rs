@@ -1,0 +1,167 @@
+//! A path that dies without a word: how soon ordered delivery goes on over the other.
+
+use std::{net::SocketAddr, time::Duration};
+
+use tautline_sim::{Direction, PacketView, Verdict};
+use tautline_testkit::{
+    apps::{PatternClient, PatternServer},
+    pair::{client_address, server_address},
+};
+use tautline_transport::{
+    congestion,
+    connection::Event,
+    multipath::MultipathConfig,
+    path::{PathEvent, PathStats},
+    time::Instant,
+    units::{FourTuple, PathId},
+};
+
+use crate::kit::{MS, Net, SECOND, Setup, wire};
+
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
+type Both = Net<PatternClient, PatternServer>;
+
+/// A transfer over 44 and 80 ms, 10 Mb/s each, and how it met the death of a path.
+struct Death {
+    net: Both,
+    dead: PathId,
+    other: PathId,
+    at: Instant,
+}
+
+impl Death {
+    /// Path `dead` dies `after` both paths work, in these directions.
+    fn new(seed: u64, dead: usize, directions: &[Direction], after: Duration) -> Self {
+        let far = SocketAddr::from(([10, 0, 1, 1], 50_000));
+        let name = ["cubic", "bbr3-taut"][seed as usize % 2];
+        let controller = congestion::registry::by_name(name).expect("a controller");
+        let mut setup = Setup::new(seed, wire(10, 22)).quiet().both(|config| {
+            config.multipath = Some(MultipathConfig::default());
+            config.congestion = controller.clone();
+        });
+        setup.client_addresses = vec![client_address(), far];
+        setup.parallel = vec![wire(10, 40)];
+        let mut net = setup.build(
+            move |config, to| {
+                let mut client = PatternClient::new(config, to, &[10_000_000]);
+                client.paths = vec![FourTuple {
+                    local: far,
+                    remote: server_address(),
+                }];
+                client
+            },
+            PatternServer::default(),
+        );
+        net.client_stays();
+        let works = net.run_while(10 * SECOND, |net| {
+            let mut events = net.client_app().events.iter();
+            !events.any(|event| matches!(event, Event::Path(PathEvent::Validated { .. })))
+        });
+        assert!(works, "both paths work");
+        net.run_for(after);
+        let link = if dead == 0 { net.link } else { net.parallel[0] };
+        for &direction in directions {
+            net.world
+                .add_rule(link, direction, |_: &PacketView<'_>| Verdict::Drop);
+        }
+        Self {
+            at: net.now(),
+            net,
+            dead: PathId(dead as u32),
+            other: PathId(1 - dead as u32),
+        }
+    }
+
+    fn stats(&self, path: PathId) -> Option<PathStats> {
+        let server = self.net.server_host();
+        let handle = *server.app().accepted.first()?;
+        server.connection(handle)?.path_stats(path)
+    }
+
+    /// Follows the transfer for three seconds.
+    fn watch(mut self) -> Silence {
+        let (mut received, mut since) = (0, self.at);
+        let mut silence = Silence::default();
+        let mut timed_out = None;
+        while self.net.now() < self.at + 3 * SECOND && received < 10_000_000 {
+            self.net.run_for(MS);
+            let now = self.net.now();
+            if let Some(dead) = self.stats(self.dead) {
+                let before = *silence.timeouts.get_or_insert(dead.recovery.ptos);
+                if dead.recovery.ptos > before {
+                    timed_out.get_or_insert(now);
+                } else if dead.recovery.packets_sent > silence.packets_sent {
+                    silence.packets_sent = dead.recovery.packets_sent;
+                    silence.last_sent = now.saturating_since(self.at);
+                    silence.timeout = dead.rtt + MS.max(4 * dead.rtt_variance) + MAX_ACK_DELAY;
+                    silence.dead_round_trip = dead.rtt;
+                }
+            }
+            if let Some(other) = self.stats(self.other) {
+                silence.other_round_trip = silence.other_round_trip.max(other.rtt);
+            }
+            let before =
+                std::mem::replace(&mut received, self.net.client_app().fetches[0].received);
+            if received > before {
+                let length = now.saturating_since(since);
+                if timed_out.is_none_or(|at| since > at) {
+                    silence.later = silence.later.max(length);
+                } else {
+                    silence.resumed = now.saturating_since(self.at);
+                }
+                silence.longest = silence.longest.max(length);
+                since = now;
+            }
+        }
+        assert!(received > 0 && self.net.now().saturating_since(since) < SECOND);
+        silence
+    }
+}
+
+/// Times from the death of a path, and how long no byte came in order.
+#[derive(Debug, Default)]
+struct Silence {
+    longest: Duration,
+    /// Of those that began after the probe timeout.
+    later: Duration,
+    /// The end of the one that the timeout ended.
+    resumed: Duration,
+    /// When the last packet left on the dead path before the timeout.
+    last_sent: Duration,
+    timeout: Duration,
+    dead_round_trip: Duration,
+    other_round_trip: Duration,
+    packets_sent: u64,
+    timeouts: Option<u64>,
+}
+
+/// Both ways or one way, either path, a hundred moments, two controllers: ordered delivery goes on within a probe
+/// timeout of the last packet on the dead path and a round trip of the other. Where acknowledgements die, too, what
+/// had arrived within half a round trip is repeated before what had not.
+#[test]
+fn ordered_delivery_resumes_within_a_timeout_and_a_round_trip() {
+    let ways: [&[Direction]; 3] = [
+        &Direction::BOTH,
+        &[Direction::Forward],
+        &[Direction::Backward],
+    ];
+    let mut late = Vec::new();
+    for seed in 0..100 {
+        let directions = ways[seed as usize % 3];
+        let dead = (seed / 3 % 2) as usize;
+        let after = 2 * SECOND + 17 * MS * seed as u32;
+        let silence = Death::new(seed, dead, directions, after).watch();
+        println!("seed {seed}: path {dead}, {directions:?}, after {after:?}: {silence:?}");
+        // A packet that the other path drops meanwhile costs a round trip more.
+        let pause = silence.timeout + silence.other_round_trip;
+        let mut allowed = silence.last_sent + pause;
+        if directions.contains(&Direction::Forward) {
+            allowed += silence.dead_round_trip / 2;
+        }
+        if silence.resumed > allowed || silence.later > pause {
+            late.push((seed, allowed, silence));
+        }
+    }
+    assert!(late.is_empty(), "{late:?}");
+}
