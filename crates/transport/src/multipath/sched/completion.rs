@@ -3,12 +3,13 @@
 //! The model: path i delivers what leaves at time t at t + d_i, where d_i is half its smoothed round
 //! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
 //! its room at once and then its rate where there is none, or, while its window doubles every round
-//! trip, its room and twice the window per doubling; never more than its pacer lets leave. With W bytes waiting, all are delivered by the
-//! earliest T at which the X_i(T - d_i) add up to W, and path i's part of them is X_i(T - d_i). A path
-//! that could not deliver anything by T is left alone: whatever it carried would come after everything
-//! else. Asked anew before every batch, the parts correct themselves. This is the water-filling behind
-//! Wu, chapter 4 (eq. 4.1-4.10), with the growth of the window in it, and with a doubt about what grows:
-//! beside the best path, one in slow start is expected as late as if it did no more than it has done.
+//! trip, its room and twice the window per doubling; never more than its pacer lets leave. With W bytes
+//! waiting, all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's part
+//! of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever it
+//! carried would come after everything else. Asked anew before every batch, the parts correct
+//! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
+//! window in it, and with a doubt about what grows: beside the best path, one in slow start is expected
+//! as late as if it did no more than it has done.
 
 use std::{cell::LazyCell, f64::consts::LN_2, time::Duration};
 
@@ -127,7 +128,8 @@ fn doubt(path: &PathView) -> f64 {
 }
 
 /// Data on a path beside the best one must be sure to arrive in time. The best is the one that would be the first to
-/// have delivered everything if none did more than is proven.
+/// have delivered everything if none did more than is proven; what is in flight beyond that is held against a path
+/// only where another has proven what it can.
 fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
     if paths.iter().all(|(path, _)| doubt(path) == 0.0) {
         return;
