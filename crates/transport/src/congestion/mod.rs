@@ -310,8 +310,8 @@ pub trait CongestionController: fmt::Debug + Send {
     /// window that has only grown from the former one is larger by the difference. Not called once
     /// anything was lost. RFC 9002 s7.2.
     fn on_initial_window(&mut self, _bytes: u64) {}
-    /// Of several paths this one is left alone, because what is in flight stands in its queue already: a slow
-    /// start is over, before a window that nobody used is filled at once when another path dies.
+    /// What is in flight stands in the path's queue already, and the data of a path that died comes on top of it: a slow
+    /// start is over, before a window that nobody used is filled at once.
     fn on_path_full(&mut self, _bytes_in_flight: u64) {}
     /// The peer was asked to acknowledge this rarely (ACK_FREQUENCY): so much may be in flight
     /// beyond what the path holds, waiting for an ACK.

@@ -162,9 +162,7 @@ impl Connection {
             return Some(transmit);
         }
         if self.has_free_data() || self.fec.has_repairs() || pinned && self.waits_for_pin() {
-            for path in self.idle_paths() {
-                path.recovery.set_unused(now);
-            }
+            self.note_unused_paths(now);
             return None;
         }
         // The pump runs dry.
@@ -181,10 +179,7 @@ impl Connection {
         {
             return Some(transmit);
         }
-        // Nothing waits: what these deliver is the application's rate.
-        for path in self.idle_paths() {
-            path.recovery.set_app_limited(now);
-        }
+        self.note_unused_paths(now);
         None
     }
 
@@ -251,10 +246,14 @@ impl Connection {
         live.any(|path| self.has_data_for(path.id, Load::Pinned))
     }
 
-    /// Paths that may send and do not. Who waits for its pacer is not among them.
-    fn idle_paths(&mut self) -> impl Iterator<Item = &mut Path> {
-        let paths = self.paths.iter_mut();
-        paths.filter(|path| path.is_usable() && path.pacing_until.is_none())
+    /// Paths that may send and have nothing to: their rate is the application's. Who waits for its pacer is
+    /// not among them.
+    fn note_unused_paths(&mut self, now: Instant) {
+        for path in self.paths.iter_mut() {
+            if path.is_usable() && path.pacing_until.is_none() {
+                path.recovery.set_app_limited(now);
+            }
+        }
     }
 
     /// Asks the scheduler about the paths that work.

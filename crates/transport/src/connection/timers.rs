@@ -158,6 +158,11 @@ impl Connection {
     /// finds out whether the path is alive. RFC 10069 s5.8.
     fn probe_among_others(&mut self, id: PathId) {
         self.hand_over(id, false);
+        for path in self.paths.iter_mut() {
+            if path.id != id && path.is_usable() {
+                path.recovery.on_more_traffic();
+            }
+        }
         if let Some(path) = self.paths.get_mut(id) {
             path.pending.probes = 1;
             path.pending.immediate_ack = true;

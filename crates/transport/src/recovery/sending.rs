@@ -177,18 +177,13 @@ impl Recovery {
         }
     }
 
-    /// Data waits, and the scheduler leaves this path alone. The window does not grow then; but where a queue
-    /// of half a round trip stands, more is under way than the path holds, and samples of what it delivers
-    /// are as good as any: without them a BBR would not know that its Startup is over.
-    pub fn set_unused(&mut self, now: Instant) {
-        let (rtt, min) = (&self.rtt, self.rtt.min());
-        let surely = rtt.smoothed().saturating_sub(4 * rtt.variance());
+    /// What another path held comes here, too. Where more is in flight than the path holds, a slow start has nothing
+    /// left to find out: what its window allows beyond that would be dropped, and hold up the rest.
+    pub fn on_more_traffic(&mut self) {
+        let (smoothed, min) = (self.rtt.smoothed(), self.rtt.min());
         let overfull = self.capacity.is_exceeded_by(self.bytes_in_flight, min);
-        if overfull && surely > min + min / 2 {
-            self.app_limited |= self.can_send(u64::from(self.mtu));
+        if overfull && smoothed > min + min / 4 {
             self.controller.on_path_full(self.bytes_in_flight);
-        } else {
-            self.set_app_limited(now);
         }
     }
 }

@@ -274,6 +274,12 @@ impl CongestionController for Bbr {
         }
     }
 
+    fn on_path_full(&mut self, _bytes_in_flight: u64) {
+        if self.state == State::Startup && !self.full_pipe.reached {
+            self.end_startup_too_high();
+        }
+    }
+
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
     }

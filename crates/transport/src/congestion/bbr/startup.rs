@@ -32,10 +32,15 @@ impl Bbr {
             && self.is_too_high(bad, sample.tx_in_flight)
         {
             self.undo.returns = Returns::ToStartup;
-            self.full_pipe.reached = true;
-            self.full_pipe.now = true;
-            self.inflight_longterm = self.bdp(1.0).max(self.signals.inflight_latest);
+            self.end_startup_too_high();
         }
+    }
+
+    /// The pipe is more than full; Drain begins with the next acknowledgement.
+    pub(super) fn end_startup_too_high(&mut self) {
+        self.full_pipe.reached = true;
+        self.full_pipe.now = true;
+        self.inflight_longterm = self.bdp(1.0).max(self.signals.inflight_latest);
     }
 
     pub(super) fn check_drain_done(&mut self, sample: &Sample) {

@@ -183,6 +183,10 @@ impl CongestionController for Bbr1 {
         }
     }
 
+    fn on_path_full(&mut self, _bytes_in_flight: u64) {
+        self.full_pipe.reached = true;
+    }
+
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
     }

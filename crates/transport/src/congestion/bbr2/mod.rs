@@ -235,6 +235,10 @@ impl CongestionController for Bbr2 {
         }
     }
 
+    fn on_path_full(&mut self, _bytes_in_flight: u64) {
+        self.cycle.filled_pipe = true;
+    }
+
     fn on_ack_request(&mut self, request: &AckRequest) {
         self.ack_request = Some(*request);
     }
