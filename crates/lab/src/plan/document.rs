@@ -182,18 +182,12 @@ fn descend(
             let (at, rest) = match index {
                 Some(index) => (Some(index), rest),
                 None => {
-                    let (name, rest) = rest.split_once('.').unwrap_or((rest, ""));
-                    let named = |entry: &Spanned<DeValue<'_>>| match entry.get_ref() {
-                        DeValue::Table(table) => table.iter().any(|(key, value)| {
-                            key.get_ref() == "name"
-                                && matches!(value.get_ref(), DeValue::String(text) if text == name)
-                        }),
-                        _ => false,
-                    };
-                    (
-                        entries.iter().position(named).or_else(|| name.parse().ok()),
-                        rest,
-                    )
+                    let mut all = entries.iter().enumerate();
+                    let named = all.find_map(|(at, it)| Some((Some(at), after_name(it, rest)?)));
+                    named.unwrap_or_else(|| {
+                        let (number, rest) = rest.split_once('.').unwrap_or((rest, ""));
+                        (number.parse().ok(), rest)
+                    })
                 }
             };
             if let Some(entry) = at.and_then(|at| entries.get(at)) {
@@ -209,6 +203,23 @@ fn descend(
             }
         }
         _ => {}
+    }
+}
+
+/// What of a path that begins with an entry's name, which may have dots in it, follows it.
+fn after_name<'a>(entry: &Spanned<DeValue<'_>>, path: &'a str) -> Option<&'a str> {
+    let DeValue::Table(table) = entry.get_ref() else {
+        return None;
+    };
+    let (_, name) = table.iter().find(|(key, _)| key.get_ref() == "name")?;
+    let DeValue::String(name) = name.get_ref() else {
+        return None;
+    };
+    let rest = path.strip_prefix(name.as_ref())?;
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('.')
     }
 }
 

@@ -30,12 +30,23 @@ impl Plan {
                 // One solution would do for networks; but a factor may set a solution's options.
                 let scene = self
                     .scene_of(point, solution, stacks)
-                    .map_err(|error| self.blame(point, error))?;
+                    .map_err(|error| self.with_solution(solution, self.blame(point, error)))?;
                 files.extend(files_of(&scene));
             }
         }
         self.report.check(self)?;
         Ok(files)
+    }
+
+    /// Says which of the solutions an error is about.
+    fn with_solution(&self, solution: usize, mut error: PlanError) -> PlanError {
+        if let Some(key) = error.field.strip_prefix("solution.")
+            && let Some((name, _)) = self.solutions.get(solution)
+            && !key.starts_with(&format!("{name}."))
+        {
+            error.field = format!("solution.{name}.{key}");
+        }
+        error
     }
 
     /// Finds the factor that an error at a point comes from.

@@ -101,7 +101,7 @@ fn errors_name_line_reason_and_the_nearest_name() {
             "\"cubic\"\n\n",
             "\"cubik\"\n\n",
             15,
-            "solution.congestion",
+            "solution.cubic.congestion",
             Some("cubic"),
         ),
         ("seeds = 3", "seds = 3", 36, "run.seds", Some("seeds")),
@@ -530,18 +530,24 @@ fn paths_that_are_not_there_are_refused() {
     for (text, place, part) in [
         (
             with("paths = \"b\"", "paths = \"bee\""),
-            "plan:22: solution.paths",
+            "plan:22: solution.single b.paths",
             "flow main has no path called \"bee\"; did you mean `b`?",
         ),
         (
             with("paths = \"b\"", "paths = [\"a\", \"b\"]"),
-            "plan:16: solution.paths",
+            "plan:22: solution.single b.paths",
             "2 paths at once need `multipath`",
         ),
         (
             with("paths = \"b\"", "paths = [\"b\", \"b\"]"),
-            "plan:22: solution.paths",
+            "plan:22: solution.single b.paths",
             "\"b\" stands there twice",
+        ),
+        (
+            with("paths = \"b\"", "paths = \"b\"\nreceive_window = \"1 B\"")
+                .replace("single b", "b 1.5"),
+            "plan:23: solution.b 1.5.receive_window",
+            "1 B is not between",
         ),
         (
             with("paths = \"b\"", "paths = []"),
