@@ -42,7 +42,6 @@ impl Plan {
     fn with_solution(&self, solution: usize, mut error: PlanError) -> PlanError {
         if let Some(key) = error.field.strip_prefix("solution.")
             && let Some((name, _)) = self.solutions.get(solution)
-            && !key.starts_with(&format!("{name}."))
         {
             error.field = format!("solution.{name}.{key}");
         }

@@ -289,6 +289,11 @@ fn what_cannot_be_is_refused() {
             "when the run is over",
         ),
         (
+            flow("stop = \"9 s\"\nstart_within = \"20 s\""),
+            "plan:10: flow.main.stop",
+            "not after start and start_within together",
+        ),
+        (
             flow("count = 61\nstagger = \"1 s\""),
             "plan:11: flow.main.stagger",
             "when the run is over",

@@ -61,8 +61,12 @@ impl Flow {
     pub(super) fn last_start(&self) -> Duration {
         let others = self.stagger.0.checked_mul(self.count.saturating_sub(1));
         let others = others.unwrap_or(Duration::MAX);
-        let first = self.start.0.saturating_add(self.start_within.0);
-        first.saturating_add(others)
+        self.latest_start().saturating_add(others)
+    }
+
+    /// When the first of them begins at the latest.
+    pub(super) fn latest_start(&self) -> Duration {
+        self.start.0.saturating_add(self.start_within.0)
     }
 
     /// Whether metrics of the cell count it.
@@ -94,9 +98,14 @@ impl Flow {
             ));
         }
         if let Some(stop) = self.stop
-            && stop.0 <= self.start.0.saturating_add(self.start_within.0)
+            && stop.0 <= self.latest_start()
         {
-            return Err(SceneError::new(format!("{field}.stop"), "not after start"));
+            let problem = if self.start_within.0.is_zero() {
+                "not after start"
+            } else {
+                "not after start and start_within together"
+            };
+            return Err(SceneError::new(format!("{field}.stop"), problem));
         }
         let homes = self.homes(network);
         if let Some(place) = self.client.as_ref().and_then(Names::repeated) {

@@ -98,7 +98,7 @@ impl Scene {
             if flow.last_start() >= self.limit {
                 let key = if flow.start.0 >= self.limit {
                     "start"
-                } else if flow.stagger.0.is_zero() {
+                } else if flow.latest_start() >= self.limit {
                     "start_within"
                 } else {
                     "stagger"

@@ -68,6 +68,21 @@ fn a_full_path_ends_slow_start() {
         controller.on_path_full(4 * MTU);
         assert_eq!(controller.window(), 8 * MTU, "{name}");
     }
+    for name in ["bbr1", "bbr2", "bbr3", "bbr3-taut"] {
+        let after = |full: bool| {
+            let controller = registry::by_name(name).unwrap().build(context());
+            let mut run = Run::new(controller, Path::new(20.0, 100, 1.0));
+            run.run_for(ms(250));
+            assert_eq!(run.controller.metrics().state, "startup", "{name}");
+            if full {
+                run.controller.on_path_full(20 * MTU);
+            }
+            run.run_for(ms(20));
+            run.controller.metrics().state
+        };
+        assert_eq!(after(false), "startup", "{name}");
+        assert_ne!(after(true), "startup", "{name}");
+    }
     for name in all_names() {
         let mut controller = registry::by_name(name).unwrap().build(context());
         controller.on_path_full(0);

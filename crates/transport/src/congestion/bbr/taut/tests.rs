@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::{
-        super::test_link::{MTU, Path, Run, context, mbps, ms},
+        super::test_link::{MTU, Path, Run, context, loss, lost, mbps, ms},
         model::UNBOUNDED,
     },
     *,
@@ -92,6 +92,26 @@ fn loss_in_a_long_queue_is_congestion() {
     assert!(!ledger.is_congested(0.02, 100.0));
     ledger.count(0.0, 3.0, true, true);
     assert!(ledger.is_congested(0.02, 100.0));
+}
+
+/// Losses in the queue that ended Startup are found while it drains, with short round trips again.
+#[test]
+fn what_startup_overfilled_is_not_the_paths_own_loss() {
+    let mut run = taut(Path::new(10.0, 44, 1.0));
+    let over = |run: &Run<Bbr>| run.controller.state.is_probe_bw();
+    assert!(run.run_until(Instant::ZERO + secs(5), over));
+    let bbr = &mut run.controller;
+    let ended = bbr.startup_ended.expect("it is over");
+    let learned = |bbr: &mut Bbr, sent: Instant| {
+        let before = bbr.ledger.base();
+        let packets = [0, 1, 2, 3].map(|number| lost(number, sent));
+        let mut event = loss(sent + ms(44), &packets, false);
+        event.rtt.latest = ms(44);
+        bbr.note_lost(&event);
+        bbr.ledger.base() - before
+    };
+    assert_eq!(learned(bbr, ended), 0.0);
+    assert!(learned(bbr, ended + ms(1)) > 0.0);
 }
 
 #[test]
