@@ -78,6 +78,14 @@ pub const METRICS: &[CellMetric] = &[
         |r| Some(total_goodput(r)? / 1e6)
     ),
     metric!(
+        "other_goodput_mbps",
+        "Mb/s",
+        Some(true),
+        "like goodput_mbps, the flows that are not measured, whichever their direction: what cross traffic gets; empty where all are measured",
+        "",
+        |r| Some(other_goodput(r)? / 1e6)
+    ),
+    metric!(
         "utilisation",
         "1",
         Some(true),
@@ -466,6 +474,13 @@ pub(super) fn goodput(record: &Record) -> Option<f64> {
 fn total_goodput(record: &Record) -> Option<f64> {
     has_window(record)?;
     Some(beside(record).map(|flow| flow.goodput(record.window)).sum())
+}
+
+fn other_goodput(record: &Record) -> Option<f64> {
+    has_window(record)?;
+    let others = record.flows.iter().filter(|flow| !flow.measured);
+    let rates = others.map(|flow| flow.goodput(record.window));
+    rates.reduce(|sum, rate| sum + rate)
 }
 
 /// Of the flows that were there for the whole window: a short one beside them shares nothing.
