@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tautline_sim::{Direction, LinkConfig, LinkId, links};
+use tautline_sim::{Direction, LinkConfig, LinkId, LossModel, links};
 use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     pair::{client_address, server_address},
@@ -355,7 +355,7 @@ fn redundant_paths_hide_each_others_losses() {
     let lossy = || {
         let mut link = wire(10, 22);
         for direction in [&mut link.forward, &mut link.backward] {
-            direction.loss = tautline_sim::LossModel::uniform(0.05);
+            direction.loss = LossModel::uniform(0.05);
         }
         link
     };
@@ -366,6 +366,47 @@ fn redundant_paths_hide_each_others_losses() {
     let one = fetch_time(&mut net, 60 * SECOND);
     println!("{both:.3} {one:.3}");
     assert!(both < one);
+}
+
+/// The longest time without a byte in order, from when both paths work.
+fn longest_stall(net: &mut Net<PatternClient, PatternServer>) -> Duration {
+    let works = net.run_while(10 * SECOND, |net| validated(net) == 0);
+    assert!(works, "both paths work");
+    let (mut received, mut since, mut longest) = (0, net.now(), Duration::ZERO);
+    while net.client_app().fetches[0].done_at.is_none() {
+        net.run_for(MS);
+        let before = std::mem::replace(&mut received, net.client_app().fetches[0].received);
+        if received > before {
+            longest = longest.max(net.now().saturating_since(since));
+            since = net.now();
+        }
+        assert!(net.now().saturating_since(since) < 10 * SECOND);
+    }
+    longest
+}
+
+/// Lost data that went again on the longer path, which takes packets whenever the shorter one is full, would hold
+/// up everything behind it for 185 ms and more.
+#[test]
+fn what_was_lost_waits_for_the_path_that_brings_it_first() {
+    for congestion in ["cubic", "bbr3-taut"] {
+        let controller = congestion::registry::by_name(congestion).expect("a controller");
+        let mut longest: Vec<Duration> = (1..=7)
+            .map(|seed| {
+                let mut links = [wire(10, 10), wire(3, 60)];
+                for link in &mut links {
+                    link.backward.loss = LossModel::uniform(0.005);
+                }
+                let (mut net, _) = over(seed, &links, "auto", &[5_000_000], |setup| {
+                    setup.both(|config| config.congestion = controller.clone())
+                });
+                longest_stall(&mut net)
+            })
+            .collect();
+        longest.sort();
+        println!("{congestion}: {longest:?}");
+        assert!(longest[3] <= 120 * MS, "{congestion}: {longest:?}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::{
     },
     path::Path,
     space::{SentPacket, SpaceKind},
+    stream::Waiting,
     time::Instant,
     units::{PathId, Rate},
 };
@@ -42,6 +43,8 @@ const MTU_PROBES: u64 = 3;
 pub(super) enum Load {
     /// Whatever waits, up to so many bytes of datagrams at once.
     All(u64),
+    /// Likewise, without what is sent again: that waits for another path.
+    New(u64),
     /// Data that is pinned to the path, and what belongs to the path.
     Pinned,
     /// Only what belongs to the path, and acknowledgements.
@@ -58,14 +61,14 @@ impl Load {
 
     pub(super) fn limit(self) -> u64 {
         match self {
-            Self::All(bytes) => bytes,
+            Self::All(bytes) | Self::New(bytes) => bytes,
             Self::Pinned | Self::Own => u64::MAX,
         }
     }
 
     /// Whether what may go on any path may go here.
     pub(super) fn takes_any(self) -> bool {
-        matches!(self, Self::All(_))
+        matches!(self, Self::All(_) | Self::New(_))
     }
 
     /// Whose data it is on a path.
@@ -73,6 +76,7 @@ impl Load {
         Takes {
             pinned_to: path,
             free: self.takes_any(),
+            again: !matches!(self, Self::New(_)),
         }
     }
 }
@@ -147,10 +151,10 @@ impl Connection {
         if self.has_free_data() {
             // A choice that leads to nothing (a frame that does not fit) is not asked for again.
             for _ in 0..self.paths.len() {
-                let Some(choice) = self.choose_path(now) else {
+                let Some((choice, load)) = self.choose_load(now) else {
                     break;
                 };
-                if let Some(transmit) = self.transmit_choice(now, choice, buf, max_segments) {
+                if let Some(transmit) = self.transmit_choice(now, choice, load, buf, max_segments) {
                     return Some(transmit);
                 }
                 if !self.has_free_data() {
@@ -166,7 +170,7 @@ impl Connection {
             return None;
         }
         // The pump runs dry.
-        if self.fec.sender.is_some() && self.choose_path(now).is_some() {
+        if self.fec.sender.is_some() && self.choose_path(now, None).is_some() {
             self.ask_for_redundancy(now, Occasion::BurstEnd);
             if self.fec.has_repairs()
                 && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
@@ -197,7 +201,8 @@ impl Connection {
         };
         let first = end(self);
         self.fec.copying = true;
-        let transmit = self.transmit_choice(now, choice, buf, max_segments);
+        let load = Load::All(choice.bytes);
+        let transmit = self.transmit_choice(now, choice, load, buf, max_segments);
         self.fec.copying = false;
         if let Some(path) = self.paths.get_mut(choice.path)
             && let Some(first) = first
@@ -212,10 +217,10 @@ impl Connection {
         &mut self,
         now: Instant,
         choice: Choice,
+        load: Load,
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        let load = Load::All(choice.bytes);
         let transmit = self.transmit_on_path(now, choice.path, buf, max_segments, load)?;
         if let Some(multipath) = &mut self.multipath {
             multipath
@@ -256,12 +261,27 @@ impl Connection {
         }
     }
 
-    /// Asks the scheduler about the paths that work.
-    fn choose_path(&mut self, now: Instant) -> Option<Choice> {
-        let views = self.path_views(now);
-        // What is most urgent goes first, and so it is for this that a path is chosen; without streams,
-        // for a datagram or a frame.
+    /// Which path takes what. What was lost holds up everything behind it: it goes first and has a path
+    /// chosen for itself alone, and if that is one that may not send yet, only new data goes elsewhere.
+    fn choose_load(&mut self, now: Instant) -> Option<(Choice, Load)> {
+        // What is most urgent goes first, and so it is for this that a path is chosen.
         let waiting = self.streams.most_urgent();
+        let mixed = waiting.filter(|waiting| waiting.is_mixed());
+        let Some(mixed) = mixed else {
+            let choice = self.choose_path(now, waiting)?;
+            return Some((choice, Load::All(choice.bytes)));
+        };
+        if let Some(choice) = self.choose_path(now, Some(mixed.lost_alone())) {
+            return Some((choice, Load::All(choice.bytes)));
+        }
+        let choice = self.choose_path(now, Some(mixed))?;
+        Some((choice, Load::New(choice.bytes)))
+    }
+
+    /// Asks the scheduler about the paths that work. `waiting`: in the streams; without any, for a datagram
+    /// or a frame.
+    fn choose_path(&mut self, now: Instant, waiting: Option<Waiting>) -> Option<Choice> {
+        let views = self.path_views(now);
         let (waiting, more_follows) = match waiting {
             Some(waiting) => (waiting.bytes(), waiting.more_follows),
             // Nobody knows, of so many streams.

@@ -34,6 +34,7 @@ fn write(queue: &mut DatagramQueue, room: usize) -> Vec<u64> {
         Instant::ZERO,
     );
     let takes = Takes {
+        again: true,
         pinned_to: PathId::ZERO,
         free: true,
     };

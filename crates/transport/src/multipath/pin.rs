@@ -48,6 +48,8 @@ pub(crate) struct Takes {
     pub(crate) pinned_to: PathId,
     /// And what is not pinned.
     pub(crate) free: bool,
+    /// Of what is not pinned, also what was sent before and lost: else that waits for another path.
+    pub(crate) again: bool,
 }
 
 impl Takes {

@@ -66,6 +66,7 @@ use table::{Stream, Table};
 pub use id_hash::{IdHash, IdHasher};
 pub(crate) use journal::{Journal, Note};
 pub(crate) use messages::Notice;
+pub(crate) use output::Waiting;
 pub use protection::Protection;
 pub use types::{
     PeerLimits, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamEvent, StreamStats,

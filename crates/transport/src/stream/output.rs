@@ -37,6 +37,19 @@ impl Waiting {
         self.lost.saturating_add(self.new)
     }
 
+    /// Whether there is both, what is sent again and what is new.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.lost > 0 && self.new > 0
+    }
+
+    /// What is sent again, as if nothing else waited.
+    pub(crate) fn lost_alone(&self) -> Self {
+        Self {
+            lost: self.lost,
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, other: Self) {
         self.lost = self.lost.saturating_add(other.lost);
         self.new = self.new.saturating_add(other.new);
@@ -206,7 +219,7 @@ impl StreamSet {
                 return;
             }
             let before = packet.remaining();
-            if fruitless == 0 || !self.write_one(id, packet) {
+            if fruitless == 0 || !self.write_one(id, takes, packet) {
                 return;
             }
             match packet.remaining() {
@@ -431,15 +444,16 @@ impl StreamSet {
     }
 
     /// Writes one STREAM frame. False when the packet is full.
-    fn write_one(&mut self, id: StreamId, packet: &mut PacketWriter<'_>) -> bool {
+    fn write_one(&mut self, id: StreamId, takes: Takes, packet: &mut PacketWriter<'_>) -> bool {
         let credit = self.credit.available();
+        let again = takes.again || self.is_held_to_path(id);
         let stream = self.table.get_mut(id);
         let deadline = stream.as_ref().and_then(|stream| stream.deadline);
         let protection = stream.as_ref().map(|stream| stream.protection);
         let protection = protection.unwrap_or_default();
         let next = stream
             .and_then(|stream| stream.send.as_mut())
-            .and_then(|send| send.next_segment().map(|segment| (send, segment)));
+            .and_then(|send| send.next_segment(again).map(|segment| (send, segment)));
         let Some((send, segment)) = next else {
             self.drop_from_scheduler(id);
             return true;

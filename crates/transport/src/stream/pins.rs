@@ -29,6 +29,14 @@ pub(super) struct Lane {
     served: u64,
 }
 
+impl Lane {
+    /// Whether such a packet takes whatever its streams have. Without what is sent again, streams that go
+    /// by any path are looked at one by one.
+    fn is_for(&self, takes: Takes) -> bool {
+        takes.takes(self.pin, self.holds) && (self.holds || takes.again)
+    }
+}
+
 /// All pins of a connection's streams. Allocates nothing until there is one.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
@@ -121,12 +129,13 @@ impl StreamSet {
 
     /// Whether some stream has data that such a packet may carry.
     pub(crate) fn has_data_for(&self, takes: Takes) -> bool {
-        if self.pins.lanes.is_empty() {
-            return takes.free && self.ready > 0;
-        }
+        let free = takes.free
+            && match takes.again {
+                true => self.has_free_data(),
+                false => self.oldest_with_new_data().is_some(),
+            };
         let mut lanes = self.pins.lanes.iter();
-        takes.free && self.has_free_data()
-            || lanes.any(|lane| lane.ready > 0 && takes.takes(lane.pin, lane.holds))
+        free || lanes.any(|lane| lane.ready > 0 && lane.is_for(takes))
     }
 
     /// Paths for which streams wait that go by no other.
@@ -172,27 +181,56 @@ impl StreamSet {
     #[inline]
     pub(super) fn next_for(&mut self, takes: Takes) -> Option<StreamId> {
         if self.pins.lanes.is_empty() {
-            return if takes.free {
-                self.scheduler.next()
-            } else {
-                None
-            };
+            return self.next_free(takes);
         }
         self.next_of_several(takes)
+    }
+
+    /// The next one of those that go wherever packets go.
+    #[inline]
+    fn next_free(&mut self, takes: Takes) -> Option<StreamId> {
+        if !takes.free {
+            return None;
+        }
+        let next = self.scheduler.next();
+        if takes.again {
+            return next;
+        }
+        let turn = next.and_then(|id| self.table.get(id));
+        match turn.filter(|stream| self.has_new_data(stream)) {
+            Some(stream) => Some(stream.id),
+            None => self.oldest_with_new_data(),
+        }
+    }
+
+    /// The most urgent stream, and of those the one opened first, that has data that was not sent before:
+    /// for the short while in which whoever's turn it is waits with lost data for another path.
+    #[cold]
+    fn oldest_with_new_data(&self) -> Option<StreamId> {
+        let ready = self.table.iter().filter(|stream| stream.ready);
+        let free = ready.filter(|stream| !self.is_placed_by_pin(stream.pin));
+        let with_new = free.filter(|stream| self.has_new_data(stream));
+        let first = with_new.min_by_key(|stream| (stream.priority.urgency, stream.id));
+        first.map(|stream| stream.id)
+    }
+
+    /// Whether a stream has data that was not sent before, and may send it.
+    fn has_new_data(&self, stream: &Stream) -> bool {
+        let segment = stream
+            .send
+            .as_ref()
+            .and_then(|send| send.next_segment(false));
+        segment.is_some_and(|segment| segment.len == 0 || self.credit.available() > 0)
     }
 
     #[cold]
     fn next_of_several(&mut self, takes: Takes) -> Option<StreamId> {
         let mut best: Option<(u8, u64, StreamId)> = None;
-        let free = if takes.free {
-            self.scheduler.next()
-        } else {
-            None
-        };
+        let free = self.next_free(takes);
         let free = free.map(|id| (self.pins.free_served, id));
         let table = &self.table;
         let lanes = self.pins.lanes.iter_mut();
-        let may = lanes.filter(|lane| lane.ready > 0 && takes.takes(lane.pin, lane.holds));
+        let may = lanes.filter(|lane| lane.ready > 0 && lane.is_for(takes));
         let pinned = may.filter_map(|lane| Some((lane.served, lane.scheduler.next()?)));
         for (served, id) in free.into_iter().chain(pinned) {
             let urgency = table.get(id).map_or(u8::MAX, |it| it.priority.urgency);
@@ -318,6 +356,7 @@ mod tests {
     use super::*;
     use crate::{
         config::TransportConfig,
+        packet::Token,
         stream::{PeerLimits, sched::Priority},
         units::{Dir, Side},
     };
@@ -347,6 +386,7 @@ mod tests {
         Takes {
             pinned_to: path,
             free,
+            again: true,
         }
     }
 
@@ -375,6 +415,58 @@ mod tests {
         set.review_pins(|_| Hold::Gone);
         assert!(!set.has_pins());
         assert_eq!(set.next_for(on(THERE, true)), Some(ids[0]));
+    }
+
+    #[test]
+    fn what_is_sent_again_can_wait_while_new_data_goes() {
+        let (mut set, ids) = streams(3);
+        let new = Takes {
+            again: false,
+            ..on(HERE, true)
+        };
+        let sent = |set: &mut StreamSet, id| {
+            let send = set.table.get_mut(id).unwrap().send.as_mut().unwrap();
+            let segment = send.next_segment(true).unwrap();
+            send.on_sent(segment, segment.len, false);
+            set.refresh(id);
+        };
+        // The first has lost data alone, the second nothing, the third new data alone.
+        for id in &ids[..2] {
+            sent(&mut set, *id);
+        }
+        assert!(!set.most_urgent().unwrap().is_mixed());
+        set.on_lost(Token::Stream {
+            id: ids[0],
+            offset: 0,
+            len: 500,
+            fin: false,
+        });
+        assert_eq!(set.next_for(on(HERE, true)), Some(ids[0]));
+        assert_eq!(set.next_for(new), Some(ids[2]));
+        let waiting = set.most_urgent().unwrap();
+        assert!(waiting.is_mixed());
+        assert_eq!(waiting.bytes(), 1500);
+        assert_eq!(waiting.lost_alone().bytes(), 500);
+
+        // Whoever has both gives what is new.
+        set.write(ids[0], &[0; 100]).unwrap();
+        assert_eq!(set.next_for(new), Some(ids[0]));
+        let first = set.table.get(ids[0]).unwrap().send.as_ref().unwrap();
+        assert_eq!(first.next_segment(false).unwrap().offset, 1000);
+        assert_eq!(first.next_segment(true).unwrap().offset, 0);
+
+        // A pin that holds is for its path, whatever is sent again; one that yields is not.
+        set.set_pin(ids[0], Some(PathPin::Prefer(HERE)));
+        sent(&mut set, ids[2]);
+        assert!(set.has_data_for(new), "on its own path");
+        assert_eq!(set.next_for(new), Some(ids[0]));
+        set.review_pins(|_| Hold::Yields);
+        assert_eq!(set.next_for(new), Some(ids[0]));
+        let again = set.table.get_mut(ids[0]).unwrap().send.as_mut().unwrap();
+        let segment = again.next_segment(false).unwrap();
+        again.on_sent(segment, segment.len, false);
+        assert_eq!(set.next_for(new), None);
+        assert!(!set.has_data_for(new) && set.has_data_for(on(HERE, true)));
     }
 
     #[test]

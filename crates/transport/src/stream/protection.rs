@@ -70,6 +70,7 @@ mod tests {
     };
 
     const ANY: Takes = Takes {
+        again: true,
         pinned_to: PathId::ZERO,
         free: true,
     };

@@ -220,7 +220,7 @@ impl SendHalf {
 
     /// What there is to send, given whether the connection has credit for new bytes.
     pub(super) fn demand(&self, has_credit: bool) -> Demand {
-        match self.next_segment() {
+        match self.next_segment(true) {
             None => Demand::Nothing,
             Some(segment) if segment.is_new && segment.len > 0 && !has_credit => {
                 Demand::NeedsCredit
@@ -251,16 +251,17 @@ impl SendHalf {
         finished && self.buffer.end() <= self.credit.max
     }
 
-    /// The next bytes to send: lost ones first, then new ones within the stream's limit.
+    /// The next bytes to send: lost ones first, if what is sent `again` may go, then new ones within the
+    /// stream's limit.
     #[inline]
-    pub(super) fn next_segment(&self) -> Option<Segment> {
+    pub(super) fn next_segment(&self, again: bool) -> Option<Segment> {
         if !matches!(
             self.state,
             SendState::Ready | SendState::Send | SendState::DataSent
         ) {
             return None;
         }
-        if let Some(lost) = self.buffer.first_lost() {
+        if again && let Some(lost) = self.buffer.first_lost() {
             let len = lost.end - lost.start;
             return Some(Segment {
                 offset: lost.start,

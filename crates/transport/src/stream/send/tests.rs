@@ -8,7 +8,7 @@ fn half(data: &[u8]) -> SendHalf {
 
 /// Sends everything there is, in one frame; its range and whether it carried FIN.
 fn send(half: &mut SendHalf) -> (Range<u64>, bool) {
-    let segment = half.next_segment().expect("something to send");
+    let segment = half.next_segment(true).expect("something to send");
     let end = segment.offset + segment.len;
     let fin = half.fin_at(end);
     half.on_sent(segment, segment.len, fin);
@@ -106,7 +106,7 @@ fn reset_at_of_sent_bytes_keeps_the_final_size() {
     assert_eq!(half.reset(7, Some(10)), Some(70));
     let (reset, final_size) = half.reset_to_send().unwrap();
     assert_eq!((reset.reliable_size, final_size), (Some(10), 100));
-    assert_eq!(half.next_segment(), None);
+    assert_eq!(half.next_segment(true), None);
     half.on_reset_acked(true);
     assert_eq!(half.state(), SendState::DataRecvd);
 }
@@ -136,7 +136,7 @@ fn rewind_makes_everything_new() {
     half.rewind();
     assert_eq!(half.credit.used, 0);
     assert_eq!(
-        half.next_segment(),
+        half.next_segment(true),
         Some(Segment {
             offset: 0,
             len: 5,

@@ -88,6 +88,7 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
     );
     set.write_control(&mut writer);
     let takes = Takes {
+        again: true,
         pinned_to: PathId::ZERO,
         free: true,
     };
