@@ -26,6 +26,10 @@ pub struct ReportOptions {
     /// The factor along the axis of charts.
     #[serde(default)]
     pub x: Option<String>,
+    /// What the figures at full size came to show, in words: where they and the papers' agree, where not, and
+    /// why.
+    #[serde(default)]
+    pub found: Vec<String>,
     /// What is to be known before ours and theirs are compared, a paragraph each.
     #[serde(default)]
     pub notes: Vec<String>,

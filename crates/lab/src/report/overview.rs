@@ -24,6 +24,12 @@ pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
             blocks: vec![Block::List(data.plan.expect.clone())],
         });
     }
+    if !data.plan.report.found.is_empty() {
+        sections.push(Section {
+            heading: "What was found at full size".to_owned(),
+            blocks: vec![Block::List(data.plan.report.found.clone())],
+        });
+    }
     sections.push(outcome(data));
     sections.push(made(data));
     sections

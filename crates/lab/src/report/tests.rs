@@ -47,6 +47,7 @@ const REPORT: &str = r#"
 baseline = "cubic"
 metrics = ["completion_s", "goodput_mbps", "overhead", "on_time"]
 x = "size"
+found = ["a was <not> faster than b"]
 [[report.paper]]
 source = "002 Fig. 6.<1>"
 what = "download time"
@@ -265,6 +266,7 @@ fn everything_is_shown() {
         "tautline lab run made",
         "download completion time (DCT, 003)",
         "a is &lt;faster&gt; than b",
+        "a was &lt;not&gt; faster than b",
         "plain&lt;i&gt;",
         "1000 resamples",
     ] {
