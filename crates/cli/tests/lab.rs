@@ -114,7 +114,7 @@ fn what_is_wrong_with_a_plan_is_told_before_anything_runs() {
         (
             "\"2 %\"",
             "\"200 %\"",
-            "plan.toml:15: design.factor.loss: 2 is not a share",
+            "plan.toml:18: design.factor.loss: 2 is not a share",
         ),
         (
             "kind = \"bulk\", bytes = \"500 kB\"",

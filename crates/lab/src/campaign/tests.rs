@@ -32,6 +32,9 @@ series = "200 ms"
 items = true
 "#;
 
+/// Outages of a link that is down all the time.
+const DEAD: &str = "[{ start = \"0 s\", duration = \"600 s\" }]";
+
 fn plan(text: &str) -> Plan {
     Plan::parse(
         text,
@@ -144,7 +147,8 @@ fn a_folder_keeps_to_its_plan() {
 #[test]
 fn a_cell_that_fails_is_a_row_with_the_reason() {
     let text = PLAN
-        .replace("values = [0, \"1 %\"]", "values = [\"100 %\", 0]")
+        .replace("path = \"network.loss\"", "path = \"network.outages\"")
+        .replace("values = [0, \"1 %\"]", &format!("values = [{DEAD}, []]"))
         .replace("limit = \"20 s\"", "limit = \"60 s\"");
     let plan = plan(&text);
     let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());
@@ -222,7 +226,8 @@ fn a_dead_endless_flow_is_not_ok() {
             "kind = \"objects\", count = 3, bytes = \"20 kB\"",
             "kind = \"bulk\"",
         )
-        .replace("values = [0, \"1 %\"]", "values = [\"100 %\"]")
+        .replace("path = \"network.loss\"", "path = \"network.outages\"")
+        .replace("values = [0, \"1 %\"]", &format!("values = [{DEAD}]"))
         .replace("limit = \"20 s\"", "limit = \"2 s\"");
     let plan = plan(&text);
     let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());

@@ -38,6 +38,8 @@ const MIN_MTU: u16 = 1228;
 pub struct Wire {
     /// Its name in tables.
     pub name: String,
+    /// Where a plan says what it is, from the network on; empty for the network as a whole.
+    pub field: String,
     /// Where it begins and ends; forward is from the first to the second.
     pub between: [String; 2],
     /// What it does.
@@ -101,6 +103,7 @@ impl Network {
         Self {
             wires: vec![Wire {
                 name: "bottleneck".to_owned(),
+                field: String::new(),
                 between: [NEAR.to_owned(), FAR.to_owned()],
                 config,
                 changes: Vec::new(),
@@ -145,7 +148,8 @@ impl Network {
         let mut wires: Vec<Wire> = Vec::new();
         for (index, entry) in links.iter().enumerate() {
             let outer = format!("links[{index}]");
-            let wire = wire(entry, folder).map_err(|error| error.within(&outer))?;
+            let mut wire = wire(entry, folder).map_err(|error| error.within(&outer))?;
+            wire.field.clone_from(&outer);
             if wires.iter().any(|other| other.name == wire.name) {
                 let problem = format!("two links are called {:?}", wire.name);
                 return Err(NetworkError::new(format!("{outer}.name"), problem));
@@ -261,6 +265,7 @@ fn path(entry: &Value, index: usize, common: &Table, folder: &Path) -> Result<Wi
         .map(|configured| Wire {
             between: [name.clone(), FAR.to_owned()],
             name,
+            field: outer.clone(),
             config: configured.config,
             changes: configured.changes,
             files: configured.files,
@@ -299,6 +304,7 @@ fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
     let configured = link(&[&table], folder)?;
     Ok(Wire {
         name,
+        field: String::new(),
         between,
         config: configured.config,
         changes: configured.changes,

@@ -95,6 +95,10 @@ pub trait Program {
     fn is_endless(&self) -> bool {
         false
     }
+    /// Application bytes of each unreliable datagram that it sends; `None` if it sends none.
+    fn datagram_bytes(&self) -> Option<u64> {
+        None
+    }
     /// What is wrong with the parameters, by field.
     ///
     /// # Errors
