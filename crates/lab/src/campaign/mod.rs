@@ -1,6 +1,7 @@
 //! Campaigns: every cell of a plan, into a folder.
 //!
-//! The folder holds `manifest.json` (what is run), `journal.jsonl` (a line per finished cell, in
+//! The folder holds `manifest.json` (what is run, with the text of the plan and of every file that it
+//! names: a folder is whole by itself, wherever it is moved), `journal.jsonl` (a line per finished cell, in
 //! the order in which they finished), and once all are finished the tables: `cells`, `flows`, and
 //! where the plan asks for them `series` and `items`, each as CSV and Parquet, with `schema.md`.
 //! Tables are made from the journal alone, in the order of cells: jobs, interruptions and
@@ -121,7 +122,7 @@ pub fn run(
 ) -> Result<Ending, CampaignError> {
     let folder = &settings.folder;
     fs::create_dir_all(folder).map_err(at(folder))?;
-    Manifest::of(plan, stacks).establish(folder, settings.resume)?;
+    Manifest::of(plan, stacks).establish(plan, folder, settings.resume)?;
     let mut journal = Journal::open(&folder.join("journal.jsonl"))?;
     let finished: BTreeSet<usize> = journal.cells()?;
     let wanted: Vec<usize> = (0..plan.len())

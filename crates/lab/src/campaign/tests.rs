@@ -196,6 +196,87 @@ fn a_file_that_changed_is_another_plan() {
     assert!(again.unwrap_err().to_string().contains("files"));
 }
 
+/// A plan with a file of a link and one of a flow.
+fn with_files(folder: &Path) -> Plan {
+    fs::create_dir_all(folder.join("in")).unwrap();
+    fs::write(folder.join("in/frames.csv"), "0,1000\n40,2000\n").unwrap();
+    fs::write(folder.join("in/down.trace"), "1\n2\n3\n").unwrap();
+    let text = PLAN
+        .replace(
+            "{ kind = \"objects\", count = 3, bytes = \"20 kB\" }",
+            "{ kind = \"messages\", trace = { file = \"in/frames.csv\" } }",
+        )
+        .replace(
+            "link = \"wifi\"",
+            "down.trace = { file = \"in/down.trace\" }",
+        );
+    fs::write(folder.join("mine.toml"), text).unwrap();
+    let options = ReadOptions::default();
+    Plan::read(&folder.join("mine.toml"), &options, &Stacks::default()).unwrap()
+}
+
+/// Wherever they were made, wherever they are taken, whatever became of the plan's files.
+#[test]
+fn results_are_whole_by_themselves() {
+    let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let manifests = roots.each_ref().map(|root| {
+        let plan = with_files(root.path());
+        go(&plan, &root.path().join("results"), 2, usize::MAX);
+        fs::read_to_string(root.path().join("results/manifest.json")).unwrap()
+    });
+    assert_eq!(manifests[0], manifests[1]);
+    assert!(manifests[0].contains("\"source\": \"mine.toml\""));
+    for root in &roots {
+        let root = root.path().to_string_lossy().into_owned();
+        assert!(!manifests[0].contains(&root), "{}", manifests[0]);
+    }
+    let [first, second] = roots;
+    let moved = second.path().join("elsewhere");
+    fs::rename(first.path().join("results"), &moved).unwrap();
+    first.close().unwrap();
+    let stacks = Stacks::default();
+    let kept = plan_of(&moved, &stacks).unwrap();
+    let read = results(&kept, &moved).unwrap();
+    assert_eq!((read.missing, read.cells.rows.len()), (0, 8));
+    // Played again it is what its row says.
+    let journal = Journal::read_only(&moved.join("journal.jsonl")).unwrap();
+    let entries = journal.entries().unwrap();
+    let again = run_cell(&kept, &kept.cell(3).unwrap(), &stacks);
+    assert_eq!(again, entries[&3]);
+    // So it is gone on with, from the plan's own file.
+    let plan = with_files(second.path());
+    assert!(matches!(
+        go(&plan, &moved, 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+}
+
+/// Folders from before contents were kept name the folder of their plan's files instead.
+#[test]
+fn a_folder_from_before_contents_were_kept_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = with_files(root.path());
+    let folder = root.path().join("results");
+    go(&plan, &folder, 1, 1);
+    let path = folder.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let keys = old.as_object_mut().unwrap();
+    keys.remove("contents");
+    keys.insert("folder".to_owned(), root.path().to_string_lossy().into());
+    fs::write(&path, old.to_string()).unwrap();
+    let stacks = Stacks::default();
+    let kept = plan_of(&folder, &stacks).unwrap();
+    assert!(results(&kept, &folder).unwrap().missing > 0);
+    assert!(matches!(
+        go(&plan, &folder, 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+    fs::remove_dir_all(root.path().join("in")).unwrap();
+    let error = plan_of(&folder, &stacks).unwrap_err().to_string();
+    assert!(error.contains("in/"), "{error}");
+}
+
 /// Two runs in one folder would write over each other.
 #[test]
 fn a_folder_that_is_written_to_is_left_alone() {

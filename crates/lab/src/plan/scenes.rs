@@ -140,7 +140,7 @@ impl Plan {
             Some(_) => return Err(PlanError::new("network", "is not a table")),
             None => return Err(PlanError::new("", "`[network]` is missing")),
         };
-        let network = Network::from_table(network, &self.folder).map_err(|error| {
+        let network = Network::from_table(network, &self.inputs).map_err(|error| {
             let field = join("network", &error.field);
             if error.names.is_empty() {
                 return PlanError::of_serde(&field, &error.problem);
@@ -196,7 +196,7 @@ impl Plan {
             let mut flow: Flow =
                 read(entry.clone()).map_err(|error| PlanError::misread(&field, &error))?;
             flow.workload
-                .resolve(&self.folder)
+                .resolve(&self.inputs)
                 .map_err(|error| PlanError::new(join(&field, "workload"), error.to_string()))?;
             if !names.insert(flow.name.clone()) {
                 let problem = format!("two flows are called {:?}", flow.name);
