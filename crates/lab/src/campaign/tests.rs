@@ -50,6 +50,7 @@ fn go(plan: &Plan, folder: &Path, jobs: usize, stop_after: usize) -> Ending {
         folder: folder.to_owned(),
         jobs,
         resume: folder.join("manifest.json").exists(),
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let begun = std::cell::Cell::new(0);
@@ -121,6 +122,7 @@ fn a_folder_keeps_to_its_plan() {
         folder: folder.clone(),
         jobs: 1,
         resume,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let stacks = Stacks::default();
@@ -190,6 +192,7 @@ fn a_file_that_changed_is_another_plan() {
         folder: folder.clone(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let again = run(&read(), &Stacks::default(), &settings, &stop, |_| {});
@@ -277,6 +280,74 @@ fn a_folder_from_before_contents_were_kept_is_read() {
     assert!(error.contains("in/"), "{error}");
 }
 
+/// Traces of chosen cells lie beside the tables and change nothing in them; those that have a row are
+/// not played for them.
+#[test]
+fn traces_are_of_chosen_cells_and_leave_rows_alone() {
+    let plan = plan(PLAN);
+    let root = tempfile::tempdir().unwrap();
+    let (plain, traced) = (root.path().join("plain"), root.path().join("traced"));
+    go(&plan, &plain, 2, usize::MAX);
+    let stop = AtomicBool::new(false);
+    let stacks = Stacks::default();
+    let chosen = |qlog: &str, packets: &str| Chosen {
+        qlog: qlog.parse().unwrap(),
+        packets: packets.parse().unwrap(),
+    };
+    let play = |resume, traces| {
+        let settings = Settings {
+            folder: traced.clone(),
+            jobs: 1,
+            resume,
+            traces,
+        };
+        run(&plan, &stacks, &settings, &stop, |_| {})
+    };
+    for (qlog, packets) in [("0,8", "0"), ("0", "7-9")] {
+        let error = play(false, chosen(qlog, packets)).unwrap_err().to_string();
+        assert!(error.starts_with("there is no cell "), "{error}");
+        assert!(error.ends_with("they go from 0 to 7"), "{error}");
+        assert!(!traced.exists());
+    }
+    let Ending::Complete(first) = play(false, chosen("0", "0")).unwrap() else {
+        panic!("it came to an end");
+    };
+    assert_eq!((first.total, first.traced), (8, 1));
+    assert_eq!(files(&plain), files(&traced));
+    // As if it had been stopped after three cells.
+    let journal = traced.join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = lines.split_inclusive('\n').take(3).collect();
+    fs::write(&journal, lines.concat()).unwrap();
+    let Ending::Complete(second) = play(true, chosen("0-3", "0,3")).unwrap() else {
+        panic!("it came to an end");
+    };
+    // Of 0 to 2 there were rows.
+    assert_eq!((second.total, second.traced), (8, 1));
+    assert_eq!(files(&plain), files(&traced));
+    let inside = |cell: usize| -> Vec<String> {
+        let names = fs::read_dir(cell_folder(&traced, cell)).map(|entries| {
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect()
+        });
+        names.unwrap_or_default()
+    };
+    let qlogs = |cell| {
+        inside(cell)
+            .iter()
+            .filter(|name| name.ends_with(".sqlog"))
+            .count()
+    };
+    // Two connections with two ends each.
+    assert_eq!([0, 1, 2, 3, 4].map(qlogs), [4, 0, 0, 4, 0]);
+    let captured = |cell| inside(cell).contains(&"packets.pcap".to_owned());
+    assert_eq!([0, 2, 3].map(captured), [true, false, true]);
+    let keys = fs::read_to_string(cell_folder(&traced, 3).join("keys.log")).unwrap();
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
+}
+
 /// Two runs in one folder would write over each other.
 #[test]
 fn a_folder_that_is_written_to_is_left_alone() {
@@ -288,6 +359,7 @@ fn a_folder_that_is_written_to_is_left_alone() {
         folder: root.path().to_owned(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let refused = run(&plan, &Stacks::default(), &settings, &stop, |_| {});
@@ -378,6 +450,7 @@ fn another_laboratory_does_not_go_on() {
         folder: root.path().to_owned(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let now = MadeBy::this(&Stacks::default());
