@@ -17,9 +17,14 @@ pub struct PlanError {
     pub problem: String,
     /// What was perhaps meant.
     pub nearest: Option<String>,
-    /// The dotted path of what the text has wrong, where that is not the field: the value of a factor.
-    pub(super) place: Option<String>,
+    /// What the text has wrong, where that is not the field.
+    pub(super) place: Option<Box<Place>>,
 }
+
+/// The dotted path of a value in the text: that of a factor. In a box, for errors are handed up a long
+/// way and most have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) String);
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -179,8 +179,8 @@ impl Plan {
             PlanError::new("", error.message().to_owned()).at(text, error.span())
         })?;
         Self::of_table(table, text, inputs, options, stacks).map_err(|error| {
-            let place = error.place.as_deref();
-            if let Some(span) = place.and_then(|place| locate(text, place, options.smoke)) {
+            let place = error.place.as_ref();
+            if let Some(span) = place.and_then(|place| locate(text, &place.0, options.smoke)) {
                 return error.within(text, span);
             }
             let span = locate(text, &error.field, options.smoke);

@@ -3,7 +3,7 @@
 use super::{
     Point,
     design::{self, Design, Kind, MAX_POINTS},
-    error::{PlanError, join},
+    error::{Place, PlanError, join},
     factor::{self, Level},
 };
 
@@ -13,7 +13,8 @@ pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
         let field = format!("design.factor[{index}]");
         factor.check().map_err(|(inner, problem)| {
             let repeated = factor.repeated().filter(|_| inner == "values");
-            let place = repeated.map(|(index, _)| format!("{field}.values[{index}]"));
+            let place =
+                repeated.map(|(index, _)| Box::new(Place(format!("{field}.values[{index}]"))));
             PlanError {
                 place,
                 ..PlanError::new(join(&field, &inner), problem)

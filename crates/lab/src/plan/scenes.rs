@@ -8,7 +8,7 @@ use super::{
     Cell, Plan,
     design::Design,
     document::{beyond, is_same, related, set},
-    error::{PlanError, join},
+    error::{Place, PlanError, join},
     points::place,
     run::{OF_A_CELL, Run},
     section,
@@ -76,7 +76,8 @@ impl Plan {
             let inner = leads.then(|| beyond(&error.field, path));
             if let Ok(Some(design)) = section::<Design>(&self.base, "design") {
                 let at = (point, factor);
-                error.place = place(&design, at, level, path, inner.as_deref());
+                error.place = place(&design, at, level, path, inner.as_deref())
+                    .map(|path| Box::new(Place(path)));
             }
             if !is_same(&error.field, path) {
                 error.problem = format!("{}: {}", error.field, error.problem);
