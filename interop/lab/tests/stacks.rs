@@ -152,7 +152,7 @@ fn a_connection_that_dies_is_a_row_with_the_reason() {
 #[test]
 fn a_handshake_that_cannot_be_is_a_row() {
     for (stack, congestion) in SOLUTIONS {
-        let link = "loss = \"100 %\"";
+        let link = "outages = [{ start = \"0 s\", duration = \"600 s\" }]";
         let entry = play(&plan(&text(WORKLOADS[3], link, (stack, congestion), "")));
         assert_eq!(entry.status, "error", "{stack}: {:?}", entry.reason);
     }

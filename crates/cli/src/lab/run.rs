@@ -11,7 +11,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tautline_lab::{
-    campaign::{self, Ending, Settings},
+    campaign::{self, Cells, Chosen, Ending, Progress, Settings},
     plan::ReadOptions,
 };
 
@@ -53,6 +53,17 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
 
+    /// Write qlog traces of these cells, numbers and ranges such as 0,5,10-12, into DIR/cell-NUMBER; rows
+    /// are the same. Of cells that are played now: with --resume, not of those that have a row (`show`
+    /// plays one of them again)
+    #[arg(long, value_name = "CELLS", conflicts_with = "check")]
+    qlog: Option<Cells>,
+
+    /// Capture the first link's packets of these cells, with the clients' keys beside: packets.pcap and
+    /// keys.log in DIR/cell-NUMBER; otherwise as --qlog
+    #[arg(long, value_name = "CELLS", conflicts_with = "check")]
+    pcap: Option<Cells>,
+
     /// Only read and check the plan, its small version too
     #[arg(long)]
     check: bool,
@@ -75,6 +86,10 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
         folder: folder.clone(),
         jobs,
         resume: args.resume,
+        traces: Chosen {
+            qlog: args.qlog.unwrap_or_default(),
+            packets: args.pcap.unwrap_or_default(),
+        },
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_when_asked(Arc::clone(&stop))?;
@@ -93,11 +108,12 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
     bar.finish_and_clear();
     match ending {
         Ending::Complete(progress) => print(&format!(
-            "{}: {} rows in {} ({} of this run not ok)\n`{} report {}` makes the page\n",
+            "{}: {} rows in {} ({} of this run not ok)\n{}`{} report {}` makes the page\n",
             plan.name,
             progress.total,
             folder.display(),
             progress.troubled,
+            traced(&settings, settings.traces.count(&plan), progress),
             laboratory.program,
             folder.display()
         )),
@@ -105,6 +121,21 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
             "stopped after {} of {} cells; the same command with --resume goes on",
             progress.done, progress.total
         ))),
+    }
+}
+
+/// What became of the chosen cells' traces, as a line; nothing if none is chosen.
+fn traced(settings: &Settings, chosen: usize, progress: Progress) -> String {
+    let folder = settings.folder.display();
+    let before = chosen.saturating_sub(progress.traced);
+    match (chosen, before) {
+        (0, _) => String::new(),
+        (_, 0) => format!("traces of {chosen} cells in {folder}/cell-NUMBER\n"),
+        _ => format!(
+            "traces of {} cells in {folder}/cell-NUMBER; of {before} that had a row before none was \
+             written in this run\n",
+            progress.traced
+        ),
     }
 }
 

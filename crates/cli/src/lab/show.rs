@@ -1,26 +1,16 @@
 //! `tautline lab show`.
 
-use std::{
-    cell::RefCell,
-    fmt::Write,
-    fs::{self, File},
-    io::BufWriter,
-    path::{Path, PathBuf},
-    rc::Rc,
-    sync::Arc,
-};
+use std::{fmt::Write, path::PathBuf};
 
 use tautline_lab::{
+    campaign::{cell_folder, cell_of},
     metric::METRICS,
-    run::{Capture, Stage},
-    stack::Watch,
+    run::{Stage, Traces, Wanted, packets},
 };
-use tautline_sim::tls::KeyLines;
 
 use super::Laboratory;
 use crate::{
     failure::{Failure, Outcome},
-    options::qlog_into,
     output::print,
 };
 
@@ -55,49 +45,24 @@ const AUDITED_PACKETS: usize = 50_000_000;
 pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     let stacks = &laboratory.stacks;
     let (plan, results) = super::results(&args.folder, laboratory)?;
-    let cell = plan.cell(args.cell).ok_or_else(|| {
-        Failure::new(format!(
-            "there is no cell {}; they go from 0 to {}",
-            args.cell,
-            plan.len().saturating_sub(1)
-        ))
-    })?;
-    let into = args
-        .qlog_dir
-        .clone()
-        .unwrap_or_else(|| args.folder.join(format!("cell-{}", args.cell)));
-    let keys = Arc::new(KeyLines::default());
-    let watch = Watch {
-        observer: Some(qlog_into(&into)?),
-        keys: args.pcap.then(|| Arc::clone(&keys)),
-    };
     let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
+    let cell = cell_of(&plan, args.cell).map_err(|e| words(&e))?;
+    let own = args.qlog_dir.clone();
+    let into = own.unwrap_or_else(|| cell_folder(&args.folder, args.cell));
     let scene = plan.scene(&cell, stacks).map_err(|e| words(&e))?;
+    let wanted = Wanted {
+        qlog: true,
+        packets: args.pcap,
+    };
+    let traces = Traces::into_folder(&into, wanted).map_err(|e| words(&e))?;
+    let watch = traces.watch();
     let mut stage = Stage::build(&scene, stacks, cell.seed, watch).map_err(|e| words(&e))?;
     if args.audit {
         stage.audit(AUDITED_PACKETS);
     }
-    let pcap = into.join("packets.pcap");
-    let cannot = |path: &Path, error: std::io::Error| {
-        Failure::new(format!("{} cannot be written: {error}", path.display()))
-    };
-    let capture = if args.pcap {
-        let file = File::create(&pcap)
-            .and_then(|file| Capture::new(BufWriter::new(file)))
-            .map_err(|error| cannot(&pcap, error))?;
-        let capture = Rc::new(RefCell::new(file));
-        stage.capture(&capture);
-        Some(capture)
-    } else {
-        None
-    };
+    traces.attach(&mut stage);
     let record = stage.play(&scene);
-    if let Some(capture) = capture {
-        let finished = capture.borrow_mut().finish();
-        finished.map_err(|error| cannot(&pcap, error))?;
-        let path = into.join("keys.log");
-        fs::write(&path, keys.text()).map_err(|error| cannot(&path, error))?;
-    }
+    let qlogs = traces.finish().map_err(|e| words(&e))?;
     let mut text = String::new();
     if !results.made_by.is_of_this_version() {
         let _ = writeln!(
@@ -138,18 +103,16 @@ pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     if args.audit && record.violations.is_empty() {
         text.push_str("audit: no link did what it cannot do\n");
     }
-    let traces = fs::read_dir(&into).map_or(0, |entries| {
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths
-            .filter(|path| path.extension().is_some_and(|e| e == "sqlog"))
-            .count()
-    });
-    let _ = match traces {
+    let _ = match qlogs {
         0 => writeln!(text, "no qlog: the stacks of this cell write none"),
         _ => writeln!(text, "qlog traces in {}", into.display()),
     };
     if args.pcap {
-        let _ = writeln!(text, "packets in {} (keys.log beside)", pcap.display());
+        let _ = writeln!(
+            text,
+            "packets in {} (keys.log beside)",
+            packets(&into).display()
+        );
     }
     print(&text)?;
     if record.violations.is_empty() {

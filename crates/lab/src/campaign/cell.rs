@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use tautline_transport::time::Instant;
 use crate::{
     metric::{FLOW_METRICS, METRICS},
     plan::{Cell, Plan},
-    run::{FlowRecord, Record, play},
+    run::{FlowRecord, Record, Stage, TraceError, Traces, Wanted},
     stack::{PathWire, Stacks},
     table::Value,
 };
@@ -120,13 +121,45 @@ impl Entry {
 
 /// Plays a cell. Whatever goes wrong is in the entry.
 pub fn run_cell(plan: &Plan, cell: &Cell, stacks: &Stacks) -> Entry {
+    run_watched(plan, cell, stacks, None)
+}
+
+/// As [`run_cell`], with its traces into a folder; the entry is the same.
+///
+/// # Errors
+/// Beside the entry, when a trace could not be written.
+pub(super) fn run_traced(
+    plan: &Plan,
+    cell: &Cell,
+    stacks: &Stacks,
+    (folder, wanted): (&Path, Wanted),
+) -> (Entry, Result<(), TraceError>) {
+    if !wanted.is_any() {
+        return (run_cell(plan, cell, stacks), Ok(()));
+    }
+    match Traces::into_folder(folder, wanted) {
+        Ok(traces) => {
+            let entry = run_watched(plan, cell, stacks, Some(&traces));
+            // Of a cell that failed, too: it is the one that somebody will look at.
+            (entry, traces.finish().map(|_| ()))
+        }
+        Err(error) => (run_cell(plan, cell, stacks), Err(error)),
+    }
+}
+
+fn run_watched(plan: &Plan, cell: &Cell, stacks: &Stacks, traces: Option<&Traces>) -> Entry {
     let scene = match plan.scene(cell, stacks) {
         Ok(scene) => scene,
         Err(error) => return Entry::failed(cell, "refused", error.to_string(), true),
     };
     let deterministic = scene.is_deterministic(stacks);
     let played = catch_unwind(AssertUnwindSafe(|| {
-        let record = play(&scene, stacks, cell.seed)?;
+        let watch = traces.map(Traces::watch).unwrap_or_default();
+        let mut stage = Stage::build(&scene, stacks, cell.seed, watch)?;
+        if let Some(traces) = traces {
+            traces.attach(&mut stage);
+        }
+        let record = stage.play(&scene);
         Ok::<Entry, crate::run::PlayError>(measure(plan, cell, &record))
     }));
     match played {

@@ -5,6 +5,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -15,46 +16,42 @@ use crate::{
     plan::{Plan, ReadOptions},
     stack::Stacks,
     table::Value,
+    workload::file::Inputs,
 };
 
 /// What the folder's results are of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     plan: String,
-    /// Where the plan's files are.
-    folder: PathBuf,
-    /// Those files, with the hashes of what was read.
+    /// Where the files that the plan names were, in folders from before what they held was kept.
+    #[serde(default, skip_serializing)]
+    folder: Option<PathBuf>,
+    /// Those files by their path in the plan, with the SHA-256 of what was read.
     files: BTreeMap<String, String>,
     smoke: bool,
     draw: u64,
     seeds: Option<u64>,
     cells: usize,
-    /// The plan file as it was named, for those who want to run it again; a bundled plan has none.
+    /// The name of the plan's file, for those who want to run it again; a bundled plan has none.
     #[serde(default)]
     source: Option<String>,
     /// Names of the metrics: another version of the laboratory may have others.
     metrics: Vec<String>,
     #[serde(default)]
     made_by: MadeBy,
-}
-
-/// The folder from the root, so that results can be read from anywhere.
-fn absolute(folder: &Path) -> PathBuf {
-    let folder = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
-    };
-    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+    /// What the plan's files held, by SHA-256: with it results are whole wherever they are moved.
+    #[serde(default)]
+    contents: BTreeMap<String, String>,
 }
 
 const MANIFEST: &str = "manifest.json";
 
 impl Manifest {
+    /// Without the files' contents, which [`Manifest::establish`] adds.
     pub(super) fn of(plan: &Plan, stacks: &Stacks) -> Self {
         Self {
             plan: plan.text.clone(),
-            folder: absolute(plan.folder()),
+            folder: None,
             files: plan.files.clone(),
             smoke: plan.options.smoke,
             draw: plan.options.draw,
@@ -63,6 +60,7 @@ impl Manifest {
             source: plan.source.clone(),
             metrics: metrics(),
             made_by: MadeBy::this(stacks),
+            contents: BTreeMap::new(),
         }
     }
 
@@ -76,7 +74,7 @@ impl Manifest {
     }
 
     pub(super) fn plan(&self, folder: &Path, stacks: &Stacks) -> Result<Plan, CampaignError> {
-        let read = Plan::parse(&self.plan, &self.folder, &self.options(), stacks);
+        let read = Plan::parse_with(&self.plan, self.inputs(), &self.options(), stacks);
         let mut plan = read.map_err(|error| CampaignError::Other {
             path: folder.to_owned(),
             reason: format!("its plan cannot be read any more ({error})"),
@@ -85,8 +83,28 @@ impl Manifest {
         Ok(plan)
     }
 
-    /// Claims an empty folder, or checks that a used one is of the same plan.
-    pub(super) fn establish(&self, folder: &Path, resume: bool) -> Result<(), CampaignError> {
+    /// Where the plan's files are read from.
+    fn inputs(&self) -> Inputs {
+        if let Some(folder) = &self.folder
+            && self.contents.is_empty()
+        {
+            return Inputs::Folder(folder.clone());
+        }
+        let kept = self.files.iter().filter_map(|(path, hash)| {
+            let text = self.contents.get(hash)?;
+            Some((path.clone(), text.as_str().into()))
+        });
+        Inputs::Kept(Arc::new(kept.collect()))
+    }
+
+    /// Claims an empty folder for the plan that this manifest is of, or checks that a used one is of the
+    /// same plan.
+    pub(super) fn establish(
+        mut self,
+        plan: &Plan,
+        folder: &Path,
+        resume: bool,
+    ) -> Result<(), CampaignError> {
         let path = folder.join(MANIFEST);
         if path.exists() {
             if !resume {
@@ -101,8 +119,12 @@ impl Manifest {
                 reason: format!("it holds a journal without its {MANIFEST}"),
             });
         }
+        self.contents = plan.contents().map_err(|reason| CampaignError::Other {
+            path: folder.to_owned(),
+            reason: format!("it is to keep the plan's files, and {reason}"),
+        })?;
         write_whole(&path, |file| {
-            serde_json::to_writer_pretty(file, self).map_err(|error| error.to_string())
+            serde_json::to_writer_pretty(file, &self).map_err(|error| error.to_string())
         })
     }
 

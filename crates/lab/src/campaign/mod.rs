@@ -1,14 +1,18 @@
 //! Campaigns: every cell of a plan, into a folder.
 //!
-//! The folder holds `manifest.json` (what is run), `journal.jsonl` (a line per finished cell, in
+//! The folder holds `manifest.json` (what is run, with the text of the plan and of every file that it
+//! names: a folder is whole by itself, wherever it is moved), `journal.jsonl` (a line per finished cell, in
 //! the order in which they finished), and once all are finished the tables: `cells`, `flows`, and
 //! where the plan asks for them `series` and `items`, each as CSV and Parquet, with `schema.md`.
 //! Tables are made from the journal alone, in the order of cells: jobs, interruptions and
 //! processes leave no trace in them, and no clock or host does.
 //!
+//! Of chosen cells it may hold traces as well, in folders of their own ([`cell_folder`]).
+//!
 //! Owns: the folder, the workers, resuming. Does not own: progress bars, signals (the program's).
 
 mod cell;
+mod chosen;
 mod columns;
 mod journal;
 mod made_by;
@@ -24,14 +28,17 @@ use std::{
 };
 
 pub use cell::{Entry, FlowEntry, Kept, Moment, run_cell};
+pub use chosen::{Cells, Chosen};
 pub use made_by::{MadeBy, RESULTS};
 
 use self::{
+    cell::run_traced,
     columns::Tables,
     journal::{Journal, Manifest},
 };
 use crate::{
-    plan::Plan,
+    plan::{Cell, Plan},
+    run::TraceError,
     stack::Stacks,
     table::{Table, write_csv, write_parquet, write_schema},
 };
@@ -61,6 +68,17 @@ pub enum CampaignError {
         /// What differs.
         reason: String,
     },
+    /// A cell was named that the plan does not have.
+    #[error("there is no cell {cell}; they go from 0 to {last}")]
+    NoCell {
+        /// Its number.
+        cell: usize,
+        /// The last one there is.
+        last: usize,
+    },
+    /// A trace cannot be written; the cell's row is kept.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// A table cannot be written.
     #[error("{path}: {reason}")]
     Table {
@@ -85,6 +103,24 @@ pub struct Settings {
     pub jobs: usize,
     /// Whether to go on with what the folder holds.
     pub resume: bool,
+    /// Of which cells traces are written as well, when they are played; rows are the same.
+    pub traces: Chosen,
+}
+
+/// Where traces of a cell go unless said.
+pub fn cell_folder(results: &Path, cell: usize) -> PathBuf {
+    results.join(format!("cell-{cell}"))
+}
+
+/// The cell of this number.
+///
+/// # Errors
+/// When the plan has none.
+pub fn cell_of(plan: &Plan, cell: usize) -> Result<Cell, CampaignError> {
+    plan.cell(cell).ok_or_else(|| CampaignError::NoCell {
+        cell,
+        last: plan.len().saturating_sub(1),
+    })
 }
 
 /// How far a campaign is.
@@ -96,6 +132,8 @@ pub struct Progress {
     pub total: usize,
     /// Rows of this session that are not `ok`.
     pub troubled: usize,
+    /// Cells of this session with traces.
+    pub traced: usize,
 }
 
 /// How a campaign ended.
@@ -111,7 +149,8 @@ pub enum Ending {
 /// `progress` is told after every row.
 ///
 /// # Errors
-/// Files that cannot be read or written; a folder that holds something else.
+/// Files that cannot be read or written; a folder that holds something else; traces of cells that there
+/// are not.
 pub fn run(
     plan: &Plan,
     stacks: &Stacks,
@@ -120,8 +159,9 @@ pub fn run(
     mut progress: impl FnMut(Progress),
 ) -> Result<Ending, CampaignError> {
     let folder = &settings.folder;
+    settings.traces.check(plan)?;
     fs::create_dir_all(folder).map_err(at(folder))?;
-    Manifest::of(plan, stacks).establish(folder, settings.resume)?;
+    Manifest::of(plan, stacks).establish(plan, folder, settings.resume)?;
     let mut journal = Journal::open(&folder.join("journal.jsonl"))?;
     let finished: BTreeSet<usize> = journal.cells()?;
     let wanted: Vec<usize> = (0..plan.len())
@@ -131,6 +171,7 @@ pub fn run(
         done: plan.len() - wanted.len(),
         total: plan.len(),
         troubled: 0,
+        traced: 0,
     };
     progress(state);
     let next = AtomicUsize::new(0);
@@ -145,21 +186,26 @@ pub fn run(
                         break;
                     };
                     let Some(cell) = plan.cell(*index) else { break };
-                    if send.send(run_cell(plan, &cell, stacks)).is_err() {
+                    let wanted = settings.traces.wanted(*index);
+                    let into = cell_folder(folder, *index);
+                    let played = run_traced(plan, &cell, stacks, (&into, wanted));
+                    if send.send(played).is_err() {
                         break;
                     }
                 }
             });
         }
         drop(send);
-        for entry in receive {
-            if let Err(error) = journal.append(&entry) {
+        for (entry, traced) in receive {
+            let kept = journal.append(&entry);
+            if let Err(error) = kept.and_then(|()| traced.map_err(CampaignError::from)) {
                 // Nothing more can be kept: let the workers go.
                 stop.store(true, Ordering::Relaxed);
                 return Err(error);
             }
             state.done += 1;
             state.troubled += usize::from(entry.status != "ok");
+            state.traced += usize::from(settings.traces.wanted(entry.cell).is_any());
             progress(state);
         }
         Ok(())

@@ -32,6 +32,9 @@ series = "200 ms"
 items = true
 "#;
 
+/// Outages of a link that is down all the time.
+const DEAD: &str = "[{ start = \"0 s\", duration = \"600 s\" }]";
+
 fn plan(text: &str) -> Plan {
     Plan::parse(
         text,
@@ -47,6 +50,7 @@ fn go(plan: &Plan, folder: &Path, jobs: usize, stop_after: usize) -> Ending {
         folder: folder.to_owned(),
         jobs,
         resume: folder.join("manifest.json").exists(),
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let begun = std::cell::Cell::new(0);
@@ -118,6 +122,7 @@ fn a_folder_keeps_to_its_plan() {
         folder: folder.clone(),
         jobs: 1,
         resume,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let stacks = Stacks::default();
@@ -144,7 +149,8 @@ fn a_folder_keeps_to_its_plan() {
 #[test]
 fn a_cell_that_fails_is_a_row_with_the_reason() {
     let text = PLAN
-        .replace("values = [0, \"1 %\"]", "values = [\"100 %\", 0]")
+        .replace("path = \"network.loss\"", "path = \"network.outages\"")
+        .replace("values = [0, \"1 %\"]", &format!("values = [{DEAD}, []]"))
         .replace("limit = \"20 s\"", "limit = \"60 s\"");
     let plan = plan(&text);
     let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());
@@ -186,10 +192,160 @@ fn a_file_that_changed_is_another_plan() {
         folder: folder.clone(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let again = run(&read(), &Stacks::default(), &settings, &stop, |_| {});
     assert!(again.unwrap_err().to_string().contains("files"));
+}
+
+/// A plan with a file of a link and one of a flow.
+fn with_files(folder: &Path) -> Plan {
+    fs::create_dir_all(folder.join("in")).unwrap();
+    fs::write(folder.join("in/frames.csv"), "0,1000\n40,2000\n").unwrap();
+    fs::write(folder.join("in/down.trace"), "1\n2\n3\n").unwrap();
+    let text = PLAN
+        .replace(
+            "{ kind = \"objects\", count = 3, bytes = \"20 kB\" }",
+            "{ kind = \"messages\", trace = { file = \"in/frames.csv\" } }",
+        )
+        .replace(
+            "link = \"wifi\"",
+            "down.trace = { file = \"in/down.trace\" }",
+        );
+    fs::write(folder.join("mine.toml"), text).unwrap();
+    let options = ReadOptions::default();
+    Plan::read(&folder.join("mine.toml"), &options, &Stacks::default()).unwrap()
+}
+
+/// Wherever they were made, wherever they are taken, whatever became of the plan's files.
+#[test]
+fn results_are_whole_by_themselves() {
+    let roots = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let manifests = roots.each_ref().map(|root| {
+        let plan = with_files(root.path());
+        go(&plan, &root.path().join("results"), 2, usize::MAX);
+        fs::read_to_string(root.path().join("results/manifest.json")).unwrap()
+    });
+    assert_eq!(manifests[0], manifests[1]);
+    assert!(manifests[0].contains("\"source\": \"mine.toml\""));
+    for root in &roots {
+        let root = root.path().to_string_lossy().into_owned();
+        assert!(!manifests[0].contains(&root), "{}", manifests[0]);
+    }
+    let [first, second] = roots;
+    let moved = second.path().join("elsewhere");
+    fs::rename(first.path().join("results"), &moved).unwrap();
+    first.close().unwrap();
+    let stacks = Stacks::default();
+    let kept = plan_of(&moved, &stacks).unwrap();
+    let read = results(&kept, &moved).unwrap();
+    assert_eq!((read.missing, read.cells.rows.len()), (0, 8));
+    // Played again it is what its row says.
+    let journal = Journal::read_only(&moved.join("journal.jsonl")).unwrap();
+    let entries = journal.entries().unwrap();
+    let again = run_cell(&kept, &kept.cell(3).unwrap(), &stacks);
+    assert_eq!(again, entries[&3]);
+    // So it is gone on with, from the plan's own file.
+    let plan = with_files(second.path());
+    assert!(matches!(
+        go(&plan, &moved, 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+}
+
+/// Folders from before contents were kept name the folder of their plan's files instead.
+#[test]
+fn a_folder_from_before_contents_were_kept_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let plan = with_files(root.path());
+    let folder = root.path().join("results");
+    go(&plan, &folder, 1, 1);
+    let path = folder.join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut old: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let keys = old.as_object_mut().unwrap();
+    keys.remove("contents");
+    keys.insert("folder".to_owned(), root.path().to_string_lossy().into());
+    fs::write(&path, old.to_string()).unwrap();
+    let stacks = Stacks::default();
+    let kept = plan_of(&folder, &stacks).unwrap();
+    assert!(results(&kept, &folder).unwrap().missing > 0);
+    assert!(matches!(
+        go(&plan, &folder, 1, usize::MAX),
+        Ending::Complete(_)
+    ));
+    fs::remove_dir_all(root.path().join("in")).unwrap();
+    let error = plan_of(&folder, &stacks).unwrap_err().to_string();
+    assert!(error.contains("in/"), "{error}");
+}
+
+/// Traces of chosen cells lie beside the tables and change nothing in them; those that have a row are
+/// not played for them.
+#[test]
+fn traces_are_of_chosen_cells_and_leave_rows_alone() {
+    let plan = plan(PLAN);
+    let root = tempfile::tempdir().unwrap();
+    let (plain, traced) = (root.path().join("plain"), root.path().join("traced"));
+    go(&plan, &plain, 2, usize::MAX);
+    let stop = AtomicBool::new(false);
+    let stacks = Stacks::default();
+    let chosen = |qlog: &str, packets: &str| Chosen {
+        qlog: qlog.parse().unwrap(),
+        packets: packets.parse().unwrap(),
+    };
+    let play = |resume, traces| {
+        let settings = Settings {
+            folder: traced.clone(),
+            jobs: 1,
+            resume,
+            traces,
+        };
+        run(&plan, &stacks, &settings, &stop, |_| {})
+    };
+    for (qlog, packets) in [("0,8", "0"), ("0", "7-9")] {
+        let error = play(false, chosen(qlog, packets)).unwrap_err().to_string();
+        assert!(error.starts_with("there is no cell "), "{error}");
+        assert!(error.ends_with("they go from 0 to 7"), "{error}");
+        assert!(!traced.exists());
+    }
+    let Ending::Complete(first) = play(false, chosen("0", "0")).unwrap() else {
+        panic!("it came to an end");
+    };
+    assert_eq!((first.total, first.traced), (8, 1));
+    assert_eq!(files(&plain), files(&traced));
+    // As if it had been stopped after three cells.
+    let journal = traced.join("journal.jsonl");
+    let lines = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = lines.split_inclusive('\n').take(3).collect();
+    fs::write(&journal, lines.concat()).unwrap();
+    let Ending::Complete(second) = play(true, chosen("0-3", "0,3")).unwrap() else {
+        panic!("it came to an end");
+    };
+    // Of 0 to 2 there were rows.
+    assert_eq!((second.total, second.traced), (8, 1));
+    assert_eq!(files(&plain), files(&traced));
+    let inside = |cell: usize| -> Vec<String> {
+        let names = fs::read_dir(cell_folder(&traced, cell)).map(|entries| {
+            let names = entries.map(|entry| entry.unwrap().file_name());
+            names
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect()
+        });
+        names.unwrap_or_default()
+    };
+    let qlogs = |cell| {
+        inside(cell)
+            .iter()
+            .filter(|name| name.ends_with(".sqlog"))
+            .count()
+    };
+    // Two connections with two ends each.
+    assert_eq!([0, 1, 2, 3, 4].map(qlogs), [4, 0, 0, 4, 0]);
+    let captured = |cell| inside(cell).contains(&"packets.pcap".to_owned());
+    assert_eq!([0, 2, 3].map(captured), [true, false, true]);
+    let keys = fs::read_to_string(cell_folder(&traced, 3).join("keys.log")).unwrap();
+    assert!(keys.contains("CLIENT_TRAFFIC_SECRET_0 "), "{keys}");
 }
 
 /// Two runs in one folder would write over each other.
@@ -203,6 +359,7 @@ fn a_folder_that_is_written_to_is_left_alone() {
         folder: root.path().to_owned(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let refused = run(&plan, &Stacks::default(), &settings, &stop, |_| {});
@@ -222,7 +379,8 @@ fn a_dead_endless_flow_is_not_ok() {
             "kind = \"objects\", count = 3, bytes = \"20 kB\"",
             "kind = \"bulk\"",
         )
-        .replace("values = [0, \"1 %\"]", "values = [\"100 %\"]")
+        .replace("path = \"network.loss\"", "path = \"network.outages\"")
+        .replace("values = [0, \"1 %\"]", &format!("values = [{DEAD}]"))
         .replace("limit = \"20 s\"", "limit = \"2 s\"");
     let plan = plan(&text);
     let entry = run_cell(&plan, &plan.cell(0).unwrap(), &Stacks::default());
@@ -292,6 +450,7 @@ fn another_laboratory_does_not_go_on() {
         folder: root.path().to_owned(),
         jobs: 1,
         resume: true,
+        traces: Chosen::default(),
     };
     let stop = AtomicBool::new(false);
     let now = MadeBy::this(&Stacks::default());

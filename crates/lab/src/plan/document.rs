@@ -100,106 +100,136 @@ fn is_named(entry: &Value, name: &str) -> bool {
     entry.get("name").and_then(Value::as_str) == Some(name)
 }
 
-/// Where in the text the deepest known part of `path` stands.
+/// What of a fault's field lies within what was set at a related path; empty for the whole of it.
+pub(super) fn beyond(field: &str, path: &str) -> String {
+    let is_way = |part: &str| ["up", "down"].contains(&part);
+    let (set_way, path_parts) = parts(path);
+    let mut way_is_due = set_way.is_some();
+    let mut due = path_parts.len();
+    let mut left = field
+        .split(['.', '['])
+        .map(|part| part.trim_end_matches(']'));
+    let mut rest = Vec::new();
+    for part in &mut left {
+        match is_way(part) {
+            true if due > 0 || way_is_due => way_is_due = false,
+            _ if due > 0 => due -= 1,
+            _ => {
+                rest.push(part);
+                break;
+            }
+        }
+    }
+    rest.extend(left);
+    rest.join(".")
+}
+
+/// Where in the text the deepest known part of `path` stands, from its key to the end of its value.
 ///
-/// What is given for both directions of a link stands there without `up` and `down`; what the small
-/// version sets stands in `[smoke]`.
+/// What is given for both directions of a link stands there without `up` and `down`, what is given for
+/// all paths beside them; what the small version sets stands in `[smoke]`.
 pub(super) fn locate(text: &str, path: &str, smoke: bool) -> Option<Range<usize>> {
     let table = DeTable::parse(text).ok()?;
-    if smoke
-        && let Some((_, small)) = table
-            .get_ref()
-            .iter()
-            .find(|(key, _)| key.get_ref() == "smoke")
-        && let DeValue::Table(small) = small.get_ref()
-        && let Some((key, _)) = small.iter().find(|(key, _)| {
-            let key: &str = key.get_ref();
-            let within = |outer: &str, inner: &str| {
-                let rest = inner.strip_prefix(outer);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
-            within(key, path) || table.get_ref().get(path).is_none() && within(path, key)
-        })
-    {
-        return Some(key.span());
+    let table = table.get_ref();
+    if smoke && let Some(span) = locate_small(table, path) {
+        return Some(span);
     }
     if let Some(key) = path.strip_prefix("smoke.") {
-        let small = table.get_ref().get("smoke")?.get_ref().as_table()?;
+        let small = table.get("smoke")?.get_ref().as_table()?;
         let known = small.iter().find(|(known, _)| known.get_ref() == key);
         return known.map(|(known, _)| known.span());
     }
-    let parts = path.split('.');
-    let both: Vec<&str> = parts
-        .filter(|part| !["up", "down"].contains(part))
-        .collect();
+    let all_paths = |path: &str| {
+        let (_, rest) = path.strip_prefix("network.paths.")?.split_once('.')?;
+        Some(format!("network.{rest}"))
+    };
+    let both_ways = |path: &str| {
+        let parts = path.split('.');
+        let others: Vec<&str> = parts
+            .filter(|part| !["up", "down"].contains(part))
+            .collect();
+        others.join(".")
+    };
     let mut best: Option<Found> = None;
-    for way in [path, &both.join(".")] {
-        let mut found = None;
-        walk(table.get_ref(), way, 1, &mut found);
-        if found.as_ref().map(|f| f.depth) > best.as_ref().map(|f| f.depth) {
-            best = found;
+    for way in std::iter::once(path.to_owned()).chain(all_paths(path)) {
+        for way in [way.clone(), both_ways(&way)] {
+            let mut found = None;
+            walk(table, &way, &mut found);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|best| found.left < best.left)
+            {
+                best = Some(found);
+            }
         }
     }
     best.map(|found| found.span)
 }
 
+/// Where `[smoke]` sets what has this path.
+fn locate_small(table: &DeTable<'_>, path: &str) -> Option<Range<usize>> {
+    let small = table.get("smoke")?.get_ref().as_table()?;
+    small.iter().find_map(|(key, value)| {
+        if let Some(rest) = after(key.get_ref(), path) {
+            let mut found = None;
+            descend(value, rest, &mut found);
+            return Some(found.map_or_else(|| key.span(), |found| found.span));
+        }
+        let begun = table.get(path).is_none() && after(path, key.get_ref()).is_some();
+        begun.then(|| key.span())
+    })
+}
+
 struct Found {
     span: Range<usize>,
-    /// Parts of the path that were found.
-    depth: usize,
+    /// Parts of the path that were not found.
+    left: usize,
 }
 
-fn walk(table: &DeTable<'_>, path: &str, depth: usize, found: &mut Option<Found>) {
-    let (first, rest) = match path.split_once('.') {
-        Some((first, rest)) => (first, rest),
-        None => (path, ""),
-    };
-    // `links[2]` is how errors name an entry of an array.
-    let (first, index) = match first.split_once('[') {
-        Some((first, index)) => (first, index.trim_end_matches(']').parse::<usize>().ok()),
-        None => (first, None),
-    };
-    let Some((key, value)) = table.iter().find(|(key, _)| key.get_ref() == first) else {
+/// What of a path follows `outer`, if it begins so.
+fn after<'a>(outer: &str, path: &'a str) -> Option<&'a str> {
+    let rest = path.strip_prefix(outer)?;
+    match rest.strip_prefix('.') {
+        Some(inner) => Some(inner),
+        None => (rest.is_empty() || rest.starts_with('[')).then_some(rest),
+    }
+}
+
+fn found(span: Range<usize>, rest: &str) -> Option<Found> {
+    let left = rest.split(['.', '[']).filter(|part| !part.is_empty());
+    let left = left.count();
+    Some(Found { span, left })
+}
+
+fn walk(table: &DeTable<'_>, path: &str, deepest: &mut Option<Found>) {
+    // A key may have dots in it: a value of a factor that sets several paths.
+    let known = table
+        .iter()
+        .filter_map(|(key, value)| Some((key, value, after(key.get_ref(), path)?)));
+    let Some((key, value, rest)) = known.min_by_key(|(_, _, rest)| rest.len()) else {
         return;
     };
-    *found = Some(Found {
-        span: key.span(),
-        depth,
-    });
-    descend(value, rest, index, depth + 1, found);
+    let key = key.span();
+    *deepest = found(key.start..value.span().end.max(key.end), rest);
+    descend(value, rest, deepest);
 }
 
-fn descend(
-    value: &Spanned<DeValue<'_>>,
-    rest: &str,
-    index: Option<usize>,
-    depth: usize,
-    found: &mut Option<Found>,
-) {
+fn descend(value: &Spanned<DeValue<'_>>, rest: &str, deepest: &mut Option<Found>) {
     match value.get_ref() {
-        DeValue::Table(inner) if !rest.is_empty() => walk(inner, rest, depth, found),
+        DeValue::Table(inner) => walk(inner, rest, deepest),
         DeValue::Array(entries) => {
-            let (at, rest) = match index {
-                Some(index) => (Some(index), rest),
-                None => {
-                    let mut all = entries.iter().enumerate();
-                    let named = all.find_map(|(at, it)| Some((Some(at), after_name(it, rest)?)));
-                    named.unwrap_or_else(|| {
-                        let (number, rest) = rest.split_once('.').unwrap_or((rest, ""));
-                        (number.parse().ok(), rest)
-                    })
-                }
-            };
-            if let Some(entry) = at.and_then(|at| entries.get(at)) {
-                *found = Some(Found {
-                    span: entry.span(),
-                    depth,
-                });
-                if let DeValue::Table(inner) = entry.get_ref()
-                    && !rest.is_empty()
-                {
-                    walk(inner, rest, depth + 1, found);
-                }
+            let mut all = entries.iter().enumerate();
+            let named = all.find_map(|(at, entry)| Some((Some(at), after_name(entry, rest)?)));
+            let (at, rest) = named.unwrap_or_else(|| {
+                // `links[2]` is how errors name an entry of an array, `links.2` how plans do.
+                let number = rest.strip_prefix('[').unwrap_or(rest);
+                let end = number.find(['.', '[', ']']).unwrap_or(number.len());
+                let (number, rest) = number.split_at(end);
+                let rest = rest.strip_prefix(']').unwrap_or(rest);
+                (number.parse().ok(), rest.strip_prefix('.').unwrap_or(rest))
+            });
+            if let Some(entry) = at.and_then(|at: usize| entries.get(at)) {
+                *deepest = found(entry.span(), rest);
+                descend(entry, rest, deepest);
             }
         }
         _ => {}
@@ -215,12 +245,7 @@ fn after_name<'a>(entry: &Spanned<DeValue<'_>>, path: &'a str) -> Option<&'a str
     let DeValue::String(name) = name.get_ref() else {
         return None;
     };
-    let rest = path.strip_prefix(name.as_ref())?;
-    if rest.is_empty() {
-        Some(rest)
-    } else {
-        rest.strip_prefix('.')
-    }
+    after(name.as_ref(), path)
 }
 
 #[cfg(test)]
@@ -258,6 +283,46 @@ mod tests {
         assert_eq!(locate(TEXT, "nothing", false), None);
     }
 
+    /// A value of a factor has a line of its own, and so has what it sets.
+    #[test]
+    fn paths_lead_to_values_in_arrays() {
+        let text = "[[design.factor]]\nname = 'loss'\nvalues = [\n  0,\n  '1 %',\n  { label = 'x',\n\
+                    'network.down.loss' = 1,\n'network.outages' = [\n{ start = '1 s' },\n] },\n]\n\
+                    [network]\nqueue = 1\npaths = [\n{ name = 'a' },\n]\n";
+        let line = |path: &str| {
+            let at = locate(text, path, false).unwrap().start;
+            text[..at].matches('\n').count() + 1
+        };
+        assert_eq!(line("design.factor.loss.values"), 3);
+        assert_eq!(line("design.factor.loss.values[0]"), 4);
+        assert_eq!(line("design.factor[0].values[1]"), 5);
+        assert_eq!(line("design.factor.loss.values[2].network.down.loss"), 7);
+        assert_eq!(
+            line("design.factor.loss.values[2].network.outages.0.start"),
+            9
+        );
+        assert_eq!(line("network.paths.a.up.queue"), 13);
+        assert_eq!(line("network.paths.a.up.rate"), 15);
+    }
+
+    #[test]
+    fn what_lies_within_what_was_set() {
+        for (field, path, rest) in [
+            ("network.up.loss", "network.loss", ""),
+            ("network.up.handover.gap", "network.handover", "gap"),
+            (
+                "network.down.outages[0].start",
+                "network.down",
+                "outages.0.start",
+            ),
+            ("network.up.outages[0].start", "network.outages", "0.start"),
+            ("network.paths.a.up.loss", "network.paths.a", "up.loss"),
+            ("network", "network.loss", ""),
+        ] {
+            assert_eq!(beyond(field, path), rest, "{field}, {path}");
+        }
+    }
+
     #[test]
     fn what_the_small_version_sets_stands_there() {
         let text = format!("{TEXT}[smoke]\n'run.seeds' = 0\n'flow.main.workload' = 3\n");
@@ -269,6 +334,9 @@ mod tests {
         assert_eq!(line("flow.main.workload.bytes", true), 10);
         assert_eq!(line("flow.main.workload.bytes", false), 7);
         assert_eq!(line("smoke.run.seeds", true), 9);
+        let text = format!("{TEXT}[smoke]\n'network.values' = [\n1,\n2,\n]\n");
+        let at = locate(&text, "network.values[1]", true).unwrap().start;
+        assert_eq!(text[..at].matches('\n').count() + 1, 11);
     }
 
     #[test]

@@ -17,7 +17,14 @@ pub struct PlanError {
     pub problem: String,
     /// What was perhaps meant.
     pub nearest: Option<String>,
+    /// What the text has wrong, where that is not the field.
+    pub(super) place: Option<Box<Place>>,
 }
+
+/// The dotted path of a value in the text: that of a factor. In a box, for errors are handed up a long
+/// way and most have none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) String);
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -49,6 +56,7 @@ impl PlanError {
             field: field.into(),
             problem: problem.into(),
             nearest: None,
+            place: None,
         }
     }
 
@@ -93,6 +101,17 @@ impl PlanError {
         if self.nearest.is_none() && !names.is_empty() {
             self.problem = format!("{}; there are {}", self.problem, names.join(", "));
         }
+        self
+    }
+
+    /// With the line of a value that stands at `span`, or of what the reason quotes of it.
+    pub(super) fn within(mut self, text: &str, span: Range<usize>) -> Self {
+        let value = text.get(span.clone()).unwrap_or_default();
+        let quoted = self.problem.split('"').nth(1);
+        let quoted = quoted.filter(|quoted| !quoted.is_empty());
+        let further = quoted.and_then(|quoted| value.find(&format!("\"{quoted}\"")));
+        let before = text.get(..span.start + further.unwrap_or(0));
+        self.line = before.map(|before| before.matches('\n').count() + 1);
         self
     }
 

@@ -103,10 +103,7 @@ impl Factor {
         if self.digits > 12 {
             return wrong("digits", "at most 12");
         }
-        let mut labels = BTreeSet::new();
-        let mut levels = self.levels().into_iter();
-        if let Some(level) = levels.find(|level| !labels.insert(level.label.clone())) {
-            let label = level.label;
+        if let Some((_, label)) = self.repeated() {
             let problem = format!("two are called {label:?}, and nothing would tell them apart");
             return wrong("values", &problem);
         }
@@ -116,6 +113,19 @@ impl Factor {
             return wrong("path", "nothing says what it sets");
         }
         Ok(())
+    }
+
+    /// The first value that is called as one before it: its position and its label.
+    pub(super) fn repeated(&self) -> Option<(usize, String)> {
+        let mut labels = BTreeSet::new();
+        let labelled = self.levels().into_iter().map(|level| level.label);
+        let mut labelled = labelled.enumerate();
+        labelled.find(|(_, label)| !labels.insert(label.clone()))
+    }
+
+    /// Whether a value sets paths of its own instead of the factor's.
+    pub(super) fn is_labelled(value: &Value) -> bool {
+        value.get("label").is_some_and(Value::is_str)
     }
 
     /// The levels of a factor with values.

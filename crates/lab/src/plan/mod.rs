@@ -17,11 +17,7 @@ mod report;
 mod run;
 mod scenes;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -39,7 +35,7 @@ use self::{
 use crate::{
     reading::read,
     stack::{StackOptions, Stacks},
-    workload::file,
+    workload::file::{self, FileRecord, Inputs},
 };
 
 /// The largest plan file that is read.
@@ -90,10 +86,10 @@ pub struct Plan {
     pub text: String,
     /// How it was read.
     pub options: ReadOptions,
-    /// Its file as it was named: relative, or a bare name; `None` for a plan that is not a file.
+    /// The name of its file, without folders; `None` for a plan that is not a file.
     pub source: Option<String>,
-    /// Where files that it names are looked for.
-    folder: PathBuf,
+    /// Where files that it names are found.
+    inputs: Inputs,
     base: Table,
 }
 
@@ -154,11 +150,8 @@ impl Plan {
             ..error
         })?;
         // Where somebody's files are on their machine is nobody's business.
-        let told = match file.is_absolute() {
-            true => file.file_name().map(Path::new),
-            false => Some(file),
-        };
-        plan.source = told.map(|file| file.to_string_lossy().into_owned());
+        let name = file.file_name();
+        plan.source = name.map(|name| name.to_string_lossy().into_owned());
         Ok(plan)
     }
 
@@ -172,10 +165,24 @@ impl Plan {
         options: &ReadOptions,
         stacks: &Stacks,
     ) -> Result<Self, PlanError> {
+        Self::parse_with(text, folder.into(), options, stacks)
+    }
+
+    /// As [`Plan::parse`], with the files that it names from anywhere.
+    pub(crate) fn parse_with(
+        text: &str,
+        inputs: Inputs,
+        options: &ReadOptions,
+        stacks: &Stacks,
+    ) -> Result<Self, PlanError> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             PlanError::new("", error.message().to_owned()).at(text, error.span())
         })?;
-        Self::of_table(table, text, folder, options, stacks).map_err(|error| {
+        Self::of_table(table, text, inputs, options, stacks).map_err(|error| {
+            let place = error.place.as_ref();
+            if let Some(span) = place.and_then(|place| locate(text, &place.0, options.smoke)) {
+                return error.within(text, span);
+            }
             let span = locate(text, &error.field, options.smoke);
             error.at(text, span)
         })
@@ -184,7 +191,7 @@ impl Plan {
     fn of_table(
         mut table: Table,
         text: &str,
-        folder: &Path,
+        inputs: Inputs,
         options: &ReadOptions,
         stacks: &Stacks,
     ) -> Result<Self, PlanError> {
@@ -249,7 +256,7 @@ impl Plan {
             text: text.to_owned(),
             options: options.clone(),
             source: None,
-            folder: folder.to_owned(),
+            inputs,
             base: table,
         };
         plan.files = plan.check(stacks)?;
@@ -291,9 +298,25 @@ impl Plan {
         (0..self.len()).filter_map(|index| self.cell(index))
     }
 
-    /// Where files that the plan names are looked for.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    /// What the files that the plan names hold, by SHA-256.
+    ///
+    /// # Errors
+    /// The file, and why its text cannot be had: it is no longer what it was when the plan was read, or
+    /// no text in UTF-8.
+    pub(crate) fn contents(&self) -> Result<BTreeMap<String, String>, String> {
+        let mut contents = BTreeMap::new();
+        for (path, hash) in &self.files {
+            let told = |reason: &str| format!("{path} {reason}");
+            // As large as it was: that was looked at when it was read.
+            let content = self.inputs.read(path, u64::MAX - 1);
+            let content = content.map_err(|reason| told(&reason))?;
+            if FileRecord::of(path.clone(), &content).sha256.as_ref() != Some(hash) {
+                return Err(told("has changed"));
+            }
+            let text = String::from_utf8(content).map_err(|_| told("is not text in UTF-8"))?;
+            contents.insert(hash.clone(), text);
+        }
+        Ok(contents)
     }
 }
 

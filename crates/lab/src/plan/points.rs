@@ -3,7 +3,7 @@
 use super::{
     Point,
     design::{self, Design, Kind, MAX_POINTS},
-    error::{PlanError, join},
+    error::{Place, PlanError, join},
     factor::{self, Level},
 };
 
@@ -11,9 +11,15 @@ use super::{
 pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
     for (index, factor) in design.factor.iter().enumerate() {
         let field = format!("design.factor[{index}]");
-        factor
-            .check()
-            .map_err(|(inner, problem)| PlanError::new(join(&field, &inner), problem))?;
+        factor.check().map_err(|(inner, problem)| {
+            let repeated = factor.repeated().filter(|_| inner == "values");
+            let place =
+                repeated.map(|(index, _)| Box::new(Place(format!("{field}.values[{index}]"))));
+            PlanError {
+                place,
+                ..PlanError::new(join(&field, &inner), problem)
+            }
+        })?;
         if design
             .factor
             .iter()
@@ -92,6 +98,47 @@ pub(super) fn in_words(design: &Design) -> Vec<String> {
                 .collect()
         }
     }
+}
+
+/// Where the text has what a factor set at `path` in the point `point`, with what of it is to blame:
+/// the value, within it what is called `inner`, or the path itself.
+pub(super) fn place(
+    design: &Design,
+    (point, factor): (usize, usize),
+    level: &Level,
+    path: &str,
+    inner: Option<&str>,
+) -> Option<String> {
+    let factor = design.factor.get(factor)?;
+    let outer = format!("design.factor.{}", factor.name);
+    let (holder, value) = match (design.kind, factor.range) {
+        (Kind::List, _) => {
+            let value = design.point.get(point)?.get(&factor.name)?;
+            (
+                format!("design.point[{point}].{}", factor.name),
+                Some(value),
+            )
+        }
+        (_, Some(_)) => (format!("{outer}.range"), None),
+        _ => {
+            let mut levels = factor.levels().into_iter();
+            let index = levels.position(|known| known.label == level.label)?;
+            (format!("{outer}.values[{index}]"), factor.values.get(index))
+        }
+    };
+    let Some(inner) = inner else {
+        if value.is_some_and(factor::Factor::is_labelled) {
+            return Some(join(&holder, path));
+        }
+        let several = factor.paths.iter().position(|known| known == path);
+        let several = several.map(|index| format!("{outer}.paths[{index}]"));
+        return Some(several.unwrap_or_else(|| format!("{outer}.path")));
+    };
+    Some(match value {
+        Some(value) if factor::Factor::is_labelled(value) => join(&join(&holder, path), inner),
+        Some(_) => join(&holder, inner),
+        None => holder,
+    })
 }
 
 /// The points of a design that [`count`] has passed; `draw` seeds those that are drawn.

@@ -6,8 +6,10 @@ use toml::{Table, Value};
 
 use super::{
     Cell, Plan,
-    document::{is_same, related, set},
-    error::{PlanError, join},
+    design::Design,
+    document::{beyond, is_same, related, set},
+    error::{Place, PlanError, join},
+    points::place,
     run::{OF_A_CELL, Run},
     section,
 };
@@ -28,9 +30,10 @@ impl Plan {
         for point in 0..self.points.len() {
             for solution in 0..self.solutions.len() {
                 // One solution would do for networks; but a factor may set a solution's options.
-                let scene = self
-                    .scene_of(point, solution, stacks)
-                    .map_err(|error| self.with_solution(solution, self.blame(point, error)))?;
+                let scene = self.scene_of(point, solution, stacks).map_err(|error| {
+                    let error = self.blame(point, solution, error);
+                    self.with_solution(solution, error)
+                })?;
                 files.extend(files_of(&scene));
             }
         }
@@ -48,17 +51,17 @@ impl Plan {
         error
     }
 
-    /// Finds the factor that an error at a point comes from.
-    fn blame(&self, point: usize, mut error: PlanError) -> PlanError {
+    /// Finds the factor that an error at a point comes from, and which of its values.
+    fn blame(&self, point: usize, solution: usize, mut error: PlanError) -> PlanError {
         let levels = self
             .points
             .get(point)
             .map_or(&[][..], |point| &point.levels);
         let named = || self.factors.iter().zip(levels);
-        let culprit = named().find_map(|(name, level)| {
+        let culprit = named().enumerate().find_map(|(factor, (name, level))| {
             let mut paths = level.set.iter().map(|(path, _)| path);
             let path = paths.find(|path| related(&error.field, path))?;
-            Some((name, path))
+            Some((factor, name, level, path))
         });
         // What is wrong at the first point is wrong without factors, most likely.
         if culprit.is_some() || point > 0 {
@@ -67,7 +70,15 @@ impl Plan {
                 .collect();
             error.problem = format!("{} (at {})", error.problem, at.join(", "));
         }
-        if let Some((name, path)) = culprit {
+        if let Some((factor, name, level, path)) = culprit {
+            // Paths that lead nowhere have no value to blame.
+            let leads = self.document(point, solution).is_ok();
+            let inner = leads.then(|| beyond(&error.field, path));
+            if let Ok(Some(design)) = section::<Design>(&self.base, "design") {
+                let at = (point, factor);
+                error.place = place(&design, at, level, path, inner.as_deref())
+                    .map(|path| Box::new(Place(path)));
+            }
             if !is_same(&error.field, path) {
                 error.problem = format!("{}: {}", error.field, error.problem);
             }
@@ -130,7 +141,7 @@ impl Plan {
             Some(_) => return Err(PlanError::new("network", "is not a table")),
             None => return Err(PlanError::new("", "`[network]` is missing")),
         };
-        let network = Network::from_table(network, &self.folder).map_err(|error| {
+        let network = Network::from_table(network, &self.inputs).map_err(|error| {
             let field = join("network", &error.field);
             if error.names.is_empty() {
                 return PlanError::of_serde(&field, &error.problem);
@@ -151,7 +162,14 @@ impl Plan {
             sample: run.sample.0,
             window: run.window.map(|[from, to]| (from.0, to.0)),
         };
-        scene.validate(stacks).map_err(|error| {
+        let valid = scene
+            .validate(stacks)
+            .and_then(|()| match self.options.smoke {
+                // A run cut short for a trial need not come to what the plan has for later.
+                true => Ok(()),
+                false => scene.in_time(),
+            });
+        valid.map_err(|error| {
             let wrong = quoted(&error.problem).unwrap_or_default();
             PlanError::new(error.field, &error.problem).with_names(wrong, &error.names)
         })?;
@@ -179,7 +197,7 @@ impl Plan {
             let mut flow: Flow =
                 read(entry.clone()).map_err(|error| PlanError::misread(&field, &error))?;
             flow.workload
-                .resolve(&self.folder)
+                .resolve(&self.inputs)
                 .map_err(|error| PlanError::new(join(&field, "workload"), error.to_string()))?;
             if !names.insert(flow.name.clone()) {
                 let problem = format!("two flows are called {:?}", flow.name);

@@ -310,7 +310,7 @@ fn what_cannot_be_is_refused() {
         ),
         (
             with("[\"10 kB\"", "[0"),
-            "plan:29: design.factor.size",
+            "plan:32: design.factor.size",
             "nothing would be sent",
         ),
         (
@@ -345,6 +345,97 @@ fn what_cannot_be_is_refused() {
         assert!(told.contains(part), "{told}\n{place}: {part}");
     }
     parse(&paper("{ loss = 1.0 }", "1.0"), &ReadOptions::default()).unwrap();
+}
+
+/// A fault in a factor's value is told with the line of that value, of that key in it, or of the path
+/// that leads nowhere.
+#[test]
+fn faults_of_values_stand_where_the_value_does() {
+    // The last line before what replaces the values of the factor `loss` is 26.
+    let values = |text: &str| SMALL.replace("values = [0, \"1 %\"]", text);
+    let labelled = "values = [\n  { label = \"a\", \"network.loss\" = 0 },\n  { label = \"b\",\n    \
+                    \"network.queue\" = \"1 BDP\",\n    \"network.down.outages\" = [\n      \
+                    { start = \"1 s\", duration = \"1 s\" },\n      { start = \"99 s\", duration = \"1 s\" },\n    \
+                    ] },\n]";
+    let list = |point: &str| {
+        SMALL
+            .replace("kind = \"grid\"", "kind = \"list\"")
+            .replace("values = [0, \"1 %\"]", "values = [0]")
+            .replace(
+                "[run]",
+                &format!(
+                    "[[design.point]]\nloss = 0\nsize = \"1 MB\"\n[[design.point]]\n{point}\n[run]"
+                ),
+            )
+    };
+    let paths = |paths: &str| SMALL.replace("path = \"network.loss\"", paths);
+    for (text, told) in [
+        (
+            values("values = [\n  0,\n  \"1 %\",\n  \"200 %\",\n]"),
+            "plan:30: design.factor.loss: 2 is not a share between 0 and 1 (at loss = 200 %, size = 10 kB)",
+        ),
+        (
+            values("values = [\n  0,\n  \"much\",\n]"),
+            "plan:29: design.factor.loss: \"much\" is not a share",
+        ),
+        (
+            values("values = [\n  0,\n  1,\n]"),
+            "plan:29: design.factor.loss: every packet would be lost",
+        ),
+        (
+            values("values = [\n  0,\n  \"1 %\",\n  0,\n]"),
+            "plan:30: design.factor[0].values: two are called \"0\"",
+        ),
+        (
+            values(labelled),
+            "plan:33: design.factor.loss: network.down.outages[1].start: an outage at 99s never comes",
+        ),
+        (
+            values(&labelled.replace("network.queue", "netwrk.queue")),
+            "plan:30: design.factor.loss: \"netwrk.queue\" leads nowhere",
+        ),
+        (
+            paths("path = \"flow.mian.count\""),
+            "plan:26: design.factor.loss: \"flow.mian.count\" leads nowhere",
+        ),
+        (
+            paths("paths = [\n  \"network.loss\",\n  \"flow.mian.count\",\n]"),
+            "plan:28: design.factor.loss: \"flow.mian.count\" leads nowhere",
+        ),
+        (
+            list("size = \"1 MB\"\nloss = 2"),
+            "plan:39: design.factor.loss: 2 is not a share",
+        ),
+        (
+            values("values = [\"200 %\", 0]").replace(
+                "\"run.seeds\" = 1",
+                "\"design.factor.loss.values\" = [\n  0,\n  \"300 %\",\n]",
+            ),
+            "plan:27: design.factor.loss: 2 is not a share",
+        ),
+        (
+            SMALL
+                .replace("kind = \"grid\"", "kind = \"lhs\"\ncount = 4")
+                .replace("values = [0, \"1 %\"]", "range = [2, 3]"),
+            "plan:28: design.factor.loss: ",
+        ),
+    ] {
+        let error = parse(&text, &ReadOptions::default()).unwrap_err();
+        assert!(error.to_string().starts_with(told), "{error}\n{told}");
+    }
+    let small = SMALL.replace(
+        "\"run.seeds\" = 1",
+        "\"design.factor.loss.values\" = [\n  0,\n  \"300 %\",\n]",
+    );
+    let options = ReadOptions {
+        smoke: true,
+        ..ReadOptions::default()
+    };
+    let error = parse(&small, &options).unwrap_err().to_string();
+    assert!(
+        error.starts_with("plan:41: design.factor.loss: 3 is not a share"),
+        "{error}"
+    );
 }
 
 /// Keys of networks have nearest names too, and the container of a nested one is told.
@@ -579,7 +670,7 @@ fn paths_that_are_not_there_are_refused() {
         ),
         (
             with("\"1 %\"", "\"2\""),
-            "plan:27: design.factor.loss",
+            "plan:30: design.factor.loss",
             "share",
         ),
         (

@@ -6,6 +6,7 @@
 mod capture;
 mod record;
 mod timed;
+mod traces;
 
 use std::{cell::RefCell, io::Write, net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
@@ -15,6 +16,7 @@ use tautline_sim::{
     Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
 };
 use tautline_transport::time::Instant;
+pub use traces::{TraceError, Traces, Wanted, packets};
 
 use self::timed::Timed;
 use crate::{

@@ -5,6 +5,7 @@
 
 mod flow;
 mod network;
+mod never;
 
 use std::time::Duration;
 
@@ -132,7 +133,17 @@ impl Scene {
         if !self.flows.iter().any(Flow::is_measured) {
             return Err(SceneError::new("flow", "none is measured"));
         }
-        Ok(())
+        never::check(self, stacks)
+    }
+
+    /// Whether everything that its links are to do at a stated time is done before the run is over at
+    /// the latest.
+    ///
+    /// # Errors
+    /// The first change, step, outage or hand-over that would come later.
+    pub fn in_time(&self) -> Result<(), SceneError> {
+        let mut wires = self.network.wires.iter();
+        wires.try_for_each(|wire| never::in_time(wire, self.limit))
     }
 
     /// What a flow's connections use.

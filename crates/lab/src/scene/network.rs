@@ -8,7 +8,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    path::Path,
     time::Duration,
 };
 
@@ -18,7 +17,7 @@ use toml::{Table, Value};
 use crate::{
     quantity::Share,
     reading::{fields, read},
-    workload::file::FileRecord,
+    workload::file::{FileRecord, Inputs},
 };
 
 /// The place of clients on a single bottleneck.
@@ -38,6 +37,8 @@ const MIN_MTU: u16 = 1228;
 pub struct Wire {
     /// Its name in tables.
     pub name: String,
+    /// Where a plan says what it is, from the network on; empty for the network as a whole.
+    pub field: String,
     /// Where it begins and ends; forward is from the first to the second.
     pub between: [String; 2],
     /// What it does.
@@ -101,6 +102,7 @@ impl Network {
         Self {
             wires: vec![Wire {
                 name: "bottleneck".to_owned(),
+                field: String::new(),
                 between: [NEAR.to_owned(), FAR.to_owned()],
                 config,
                 changes: Vec::new(),
@@ -113,20 +115,20 @@ impl Network {
     /// Reads a network: a link table for a single bottleneck; `paths`, an array of link tables that
     /// also have a `name`, each a link from the place of that name to [`FAR`], beside what all of
     /// them start from; or `links`, an array of link tables that also have `name` and `between`.
-    /// Files that it names (traces, loss patterns) are looked for in `folder`, and read.
+    /// Files that it names (traces, loss patterns) are read from `inputs`.
     ///
     /// # Errors
     /// Unknown keys, impossible values.
-    pub fn from_table(table: &Table, folder: &Path) -> Result<Self, NetworkError> {
+    pub fn from_table(table: &Table, inputs: &Inputs) -> Result<Self, NetworkError> {
         let keys = ["links", "paths", "link", "changes", "up", "down"];
         known_keys(table, &keys)?;
         if let Some(paths) = table.get("paths")
             && !table.contains_key("links")
         {
-            return Self::side_by_side(paths, table, folder);
+            return Self::side_by_side(paths, table, inputs);
         }
         let Some(links) = table.get("links") else {
-            let configured = link(&[table], folder)?;
+            let configured = link(&[table], inputs)?;
             let mut network = Self::bottleneck(configured.config);
             if let Some(wire) = network.wires.first_mut() {
                 wire.changes = configured.changes;
@@ -145,7 +147,8 @@ impl Network {
         let mut wires: Vec<Wire> = Vec::new();
         for (index, entry) in links.iter().enumerate() {
             let outer = format!("links[{index}]");
-            let wire = wire(entry, folder).map_err(|error| error.within(&outer))?;
+            let mut wire = wire(entry, inputs).map_err(|error| error.within(&outer))?;
+            wire.field.clone_from(&outer);
             if wires.iter().any(|other| other.name == wire.name) {
                 let problem = format!("two links are called {:?}", wire.name);
                 return Err(NetworkError::new(format!("{outer}.name"), problem));
@@ -158,7 +161,7 @@ impl Network {
 
     /// Paths from places of their own to one, each what `table` says without them and then what its
     /// own table says.
-    fn side_by_side(paths: &Value, table: &Table, folder: &Path) -> Result<Self, NetworkError> {
+    fn side_by_side(paths: &Value, table: &Table, inputs: &Inputs) -> Result<Self, NetworkError> {
         let mut common = table.clone();
         common.remove("paths");
         let paths = paths
@@ -171,7 +174,7 @@ impl Network {
         }
         let mut wires: Vec<Wire> = Vec::new();
         for (index, entry) in paths.iter().enumerate() {
-            let wire = path(entry, index, &common, folder)?;
+            let wire = path(entry, index, &common, inputs)?;
             if wires.iter().any(|other| other.name == wire.name) {
                 let problem = format!("two paths are called {:?}", wire.name);
                 return Err(NetworkError::new(format!("paths[{index}].name"), problem));
@@ -235,7 +238,12 @@ impl Network {
 }
 
 /// One of several paths. Faults are told by its name where it has one, as factors name it.
-fn path(entry: &Value, index: usize, common: &Table, folder: &Path) -> Result<Wire, NetworkError> {
+fn path(
+    entry: &Value,
+    index: usize,
+    common: &Table,
+    inputs: &Inputs,
+) -> Result<Wire, NetworkError> {
     let unnamed = |field: &str, problem: &str| {
         Err(NetworkError::new(format!("paths[{index}]"), problem).under(field))
     };
@@ -257,22 +265,23 @@ fn path(entry: &Value, index: usize, common: &Table, folder: &Path) -> Result<Wi
     }
     let outer = format!("paths.{name}");
     known_keys(&table, &["name", "link", "changes", "up", "down"])
-        .and_then(|()| link(&[common, &table], folder))
+        .and_then(|()| link(&[common, &table], inputs))
         .map(|configured| Wire {
             between: [name.clone(), FAR.to_owned()],
             name,
+            field: outer.clone(),
             config: configured.config,
             changes: configured.changes,
             files: configured.files,
         })
-        .map_err(|error| match link(&[common], folder) {
+        .map_err(|error| match link(&[common], inputs) {
             // Wrong without the path's own table is wrong there.
             Err(without) if without == error => error,
             _ => error.within(&outer),
         })
 }
 
-fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
+fn wire(entry: &Value, inputs: &Inputs) -> Result<Wire, NetworkError> {
     let mut table = entry
         .as_table()
         .ok_or_else(|| NetworkError::new("", "is not a table"))?
@@ -296,9 +305,10 @@ fn wire(entry: &Value, folder: &Path) -> Result<Wire, NetworkError> {
             return Err(NetworkError::new("between", problem));
         }
     };
-    let configured = link(&[&table], folder)?;
+    let configured = link(&[&table], inputs)?;
     Ok(Wire {
         name,
+        field: String::new(),
         between,
         config: configured.config,
         changes: configured.changes,
@@ -315,7 +325,7 @@ struct Configured {
 
 /// A link as tables say, each in place of what those before it said. Named links and changes are
 /// those of the last table that has some.
-fn link(tables: &[&Table], folder: &Path) -> Result<Configured, NetworkError> {
+fn link(tables: &[&Table], inputs: &Inputs) -> Result<Configured, NetworkError> {
     let last = |key: &str| tables.iter().rev().find_map(|table| table.get(key));
     let base = match last("link") {
         None => LinkConfig::symmetric(DirectionConfig::default()),
@@ -337,7 +347,7 @@ fn link(tables: &[&Table], folder: &Path) -> Result<Configured, NetworkError> {
         table.remove("changes");
         table
     });
-    let config = overlaid(&base, own, folder, &mut files)?;
+    let config = overlaid(&base, own, inputs, &mut files)?;
     let mut later = Vec::new();
     if let Some(changes) = changes {
         let changes = changes
@@ -369,7 +379,7 @@ fn link(tables: &[&Table], folder: &Path) -> Result<Configured, NetworkError> {
                 return Err(NetworkError::new(format!("{outer}.at"), problem));
             }
             before =
-                overlaid(&before, [change], folder, &mut files).map_err(|e| e.within(&outer))?;
+                overlaid(&before, [change], inputs, &mut files).map_err(|e| e.within(&outer))?;
             later.push((at, before.clone()));
         }
     }
@@ -385,7 +395,7 @@ fn link(tables: &[&Table], folder: &Path) -> Result<Configured, NetworkError> {
 fn overlaid(
     base: &LinkConfig,
     tables: impl IntoIterator<Item = Table>,
-    folder: &Path,
+    inputs: &Inputs,
     files: &mut Vec<FileRecord>,
 ) -> Result<LinkConfig, NetworkError> {
     let base = Table::try_from(base).map_err(|e| NetworkError::new("", e.to_string()))?;
@@ -407,9 +417,16 @@ fn overlaid(
         forward: one_way(forward, "up")?,
         backward: one_way(backward, "down")?,
     };
-    let inputs = config
-        .load(folder)
-        .and_then(|inputs| config.validate().map(|()| inputs))
+    let loaded = match inputs {
+        Inputs::Folder(folder) => config.load(folder),
+        Inputs::Kept(_) => config.load_with(|path| {
+            let path = path.to_string_lossy();
+            let kept = inputs.kept(&path);
+            kept.map_err(|problem| format!("{path}: {problem}"))
+        }),
+    };
+    let read = loaded
+        .and_then(|read| config.validate().map(|()| read))
         .map_err(|error| {
             let field = error
                 .field
@@ -427,7 +444,7 @@ fn overlaid(
             return Err(NetworkError::new(format!("{side}.mtu"), problem));
         }
     }
-    files.extend(inputs.iter().map(|file| {
+    files.extend(read.iter().map(|file| {
         let path = file.path.to_string_lossy().into_owned();
         FileRecord::of(path, file.text.as_bytes())
     }));

@@ -179,6 +179,12 @@ pub trait Stack: fmt::Debug + Send + Sync {
     fn paths(&self, _node: &dyn Any) -> Vec<PathWire> {
         Vec::new()
     }
+    /// Application bytes of the longest unreliable datagram that may ever leave under these options
+    /// where the way carries UDP payloads of up to `udp_payload` bytes; an upper bound. Unless a stack
+    /// tells, those bytes themselves.
+    fn datagram_limit(&self, _options: &StackOptions, udp_payload: u16) -> u64 {
+        u64::from(udp_payload)
+    }
     /// Whether two runs with one seed and these options are the same.
     fn is_deterministic(&self, _options: &StackOptions) -> bool {
         true

@@ -36,6 +36,10 @@ use self::paths::Paths;
 use super::{EndSetup, Inspection, OptionError, PathWire, Ready, Stack, StackOptions, WireStats};
 use crate::session::{Half, HandOver, Happening, Nobody, Read, Session, StreamKey, Way};
 
+/// What a 1-RTT packet with one DATAGRAM frame has around its data, but for the connection ID: header
+/// byte, packet number, AEAD tag; frame type and length. RFC 9000 s17.3, RFC 9221 s4.
+const DATAGRAM_FRAMING: u64 = 1 + 4 + 16 + 3;
+
 /// The transport of this project.
 #[derive(Clone, Debug, Default)]
 pub struct Tautline {
@@ -313,6 +317,21 @@ impl Stack for Tautline {
         let app = host.app();
         let connection = app.connection.and_then(|handle| host.connection(handle));
         app.paths.all(connection)
+    }
+
+    fn datagram_limit(&self, options: &StackOptions, udp_payload: u16) -> u64 {
+        let Ok(config) = configure(self, options) else {
+            return u64::from(udp_payload);
+        };
+        let largest = match config.mtu.discovery {
+            true => config.mtu.upper_bound,
+            false => config.mtu.initial,
+        };
+        // The peer's connection ID has the length of ours. What erasure correction of datagrams takes
+        // is left out, for it depends on the code.
+        let id = EndpointConfig::default().connection_id_length;
+        let around = DATAGRAM_FRAMING + id as u64;
+        u64::from(largest.min(udp_payload)).saturating_sub(around)
     }
 
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {

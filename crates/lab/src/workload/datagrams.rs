@@ -44,7 +44,7 @@ pub struct Datagrams {
     #[serde(with = "amount::rate")]
     pub rate: Rate,
     /// Application bytes of each datagram, 16 to 65,000. Default 1000; a path of 1200-byte
-    /// datagrams takes about 1150.
+    /// datagrams takes about 1150. More than ever fits one over the flow's links is refused.
     #[serde(default = "kilobyte")]
     pub bytes: Size,
     /// Which way. Default `down`.
@@ -111,6 +111,10 @@ impl Program for Datagrams {
 
     fn receiver(&self) -> End {
         self.direction.receiver()
+    }
+
+    fn datagram_bytes(&self) -> Option<u64> {
+        Some(self.bytes.0)
     }
 
     fn validate(&self) -> Result<(), Problem> {

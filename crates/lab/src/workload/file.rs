@@ -1,9 +1,11 @@
 //! Files that a plan names: read before anything runs, and remembered with their hash.
 //!
-//! Owns: [`PlanFile`] (a path in a plan with what was read from it), [`Parse`] (how a kind of file
-//! is read), [`FileError`], [`FileRecord`] (what a row says about a file). Does not own: the formats.
+//! Owns: [`Inputs`] (where they are), [`PlanFile`] (a path in a plan with what was read from it),
+//! [`Parse`] (how a kind of file is read), [`FileError`], [`FileRecord`] (what a row says about a file).
+//! Does not own: the formats.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     fs::File,
     io::Read,
@@ -13,6 +15,52 @@ use std::{
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Where the files that a plan names are found.
+#[derive(Clone, Debug)]
+pub enum Inputs {
+    /// On disk; relative paths start at this folder.
+    Folder(PathBuf),
+    /// In memory, by the path that the plan has; what was kept with results.
+    Kept(Arc<BTreeMap<String, Arc<str>>>),
+}
+
+impl From<&Path> for Inputs {
+    fn from(folder: &Path) -> Self {
+        Self::Folder(folder.to_owned())
+    }
+}
+
+impl Inputs {
+    /// Where a file is looked for, in words.
+    fn place(&self, path: &str) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.join(path),
+            Self::Kept(_) => PathBuf::from(path),
+        }
+    }
+
+    /// The content of a file of at most `max_bytes`.
+    ///
+    /// # Errors
+    /// Why there is none, without the path.
+    pub(crate) fn read(&self, path: &str, max_bytes: u64) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Folder(folder) => read(&folder.join(path), max_bytes),
+            Self::Kept(_) => self.kept(path).map(|text| text.as_bytes().to_vec()),
+        }
+    }
+
+    /// What was kept of a file.
+    pub(crate) fn kept(&self, path: &str) -> Result<Arc<str>, String> {
+        let kept = match self {
+            Self::Folder(_) => None,
+            Self::Kept(files) => files.get(path),
+        };
+        let missing = || "was not kept with the results".to_owned();
+        kept.map(Arc::clone).ok_or_else(missing)
+    }
+}
 
 /// How a kind of file is read.
 pub trait Parse: Sized {
@@ -97,7 +145,7 @@ impl FileRecord {
     }
 }
 
-/// A file in a plan, relative to the plan's folder; in the plan just its path.
+/// A file in a plan; in the plan just its path.
 #[derive(Clone, Debug)]
 pub struct PlanFile<T> {
     path: String,
@@ -154,21 +202,22 @@ impl<T> PlanFile<T> {
 }
 
 impl<T: Parse> PlanFile<T> {
-    /// Reads the file, which stands relative to `base`. Reads it once: a second call does nothing.
+    /// Reads the file. Reads it once: a second call does nothing.
     ///
     /// # Errors
     /// When it cannot be read, is too large, or is not of this kind.
-    pub fn load(&mut self, base: &Path) -> Result<(), FileError> {
+    pub fn load(&mut self, inputs: &Inputs) -> Result<(), FileError> {
         if self.loaded.is_some() {
             return Ok(());
         }
-        let path = base.join(&self.path);
+        let path = inputs.place(&self.path);
         let error = |fault: Fault| FileError {
             path: path.clone(),
             line: fault.line,
             reason: fault.reason,
         };
-        let content = read(&path, T::MAX_BYTES).map_err(|reason| error(Fault::whole(reason)))?;
+        let content = inputs.read(&self.path, T::MAX_BYTES);
+        let content = content.map_err(|reason| error(Fault::whole(reason)))?;
         let parsed = T::parse(&content).map_err(error)?;
         let record = FileRecord::of(self.path.clone(), &content);
         self.loaded = record.sha256.map(|hash| (hash, Arc::new(parsed)));
@@ -215,11 +264,23 @@ mod tests {
         let mut file = PlanFile::<Shout>::new("a.txt");
         assert!(file.get().is_err());
         assert_eq!(file.record().sha256, None);
-        file.load(folder.path()).expect("loads");
+        file.load(&folder.path().into()).expect("loads");
         assert_eq!(file.get().map(|shout| shout.0.as_str()), Ok("ABC"));
         let hash = file.record().sha256.expect("hashed");
         assert!(hash.starts_with("ba7816bf8f01cfea"), "{hash}");
         assert_eq!(hash.len(), 64);
+    }
+
+    #[test]
+    fn what_was_kept_needs_no_disk() {
+        let kept = [("a/b.txt".to_owned(), "abc".into())];
+        let inputs = Inputs::Kept(Arc::new(kept.into()));
+        let mut file = PlanFile::<Shout>::new("a/b.txt");
+        file.load(&inputs).expect("loads");
+        assert_eq!(file.get().map(|shout| shout.0.as_str()), Ok("ABC"));
+        let error = PlanFile::<Shout>::new("b.txt").load(&inputs);
+        let told = error.expect_err("refused").to_string();
+        assert_eq!(told, "b.txt: was not kept with the results");
     }
 
     #[test]
@@ -229,7 +290,8 @@ mod tests {
         std::fs::write(folder.path().join("binary"), [0xff]).expect("written");
         let why = |name: &str| {
             let mut file = PlanFile::<Shout>::new(name);
-            file.load(folder.path()).expect_err("refused").to_string()
+            let inputs = Inputs::from(folder.path());
+            file.load(&inputs).expect_err("refused").to_string()
         };
         assert!(why("missing").contains("missing: cannot be read: "));
         assert!(why(".").ends_with("is not a regular file"));

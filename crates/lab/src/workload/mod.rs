@@ -20,11 +20,9 @@ mod tests;
 mod urgent;
 pub mod video;
 
-use std::path::Path;
-
 pub use bulk::Bulk;
 pub use datagrams::Datagrams;
-use file::{FileError, FileRecord};
+use file::{FileError, FileRecord, Inputs};
 pub use messages::Messages;
 pub use objects::Objects;
 pub use page::Page;
@@ -95,6 +93,10 @@ pub trait Program {
     fn is_endless(&self) -> bool {
         false
     }
+    /// Application bytes of each unreliable datagram that it sends; `None` if it sends none.
+    fn datagram_bytes(&self) -> Option<u64> {
+        None
+    }
     /// What is wrong with the parameters, by field.
     ///
     /// # Errors
@@ -102,12 +104,12 @@ pub trait Program {
     fn validate(&self) -> Result<(), Problem> {
         Ok(())
     }
-    /// Reads the files that the parameters name, relative to the plan's folder `base`, so that a
-    /// run touches no disk. A workload that was not resolved ends at once, with an error.
+    /// Reads the files that the parameters name from where the plan's are, so that a run touches no
+    /// disk. A workload that was not resolved ends at once, with an error.
     ///
     /// # Errors
     /// The file, the line where one is to blame, and the reason.
-    fn resolve(&mut self, _base: &Path) -> Result<(), FileError> {
+    fn resolve(&mut self, _inputs: &Inputs) -> Result<(), FileError> {
         Ok(())
     }
     /// The files that the parameters name, with the hash of what was read.
@@ -188,15 +190,15 @@ impl Workload {
     ///
     /// # Errors
     /// The file, the line where one is to blame, and the reason.
-    pub fn resolve(&mut self, base: &Path) -> Result<(), FileError> {
+    pub fn resolve(&mut self, inputs: &Inputs) -> Result<(), FileError> {
         match self {
-            Self::Bulk(it) => it.resolve(base),
-            Self::Datagrams(it) => it.resolve(base),
-            Self::Messages(it) => it.resolve(base),
-            Self::Objects(it) => it.resolve(base),
-            Self::Page(it) => it.resolve(base),
-            Self::Urgent(it) => it.resolve(base),
-            Self::Video(it) => it.resolve(base),
+            Self::Bulk(it) => it.resolve(inputs),
+            Self::Datagrams(it) => it.resolve(inputs),
+            Self::Messages(it) => it.resolve(inputs),
+            Self::Objects(it) => it.resolve(inputs),
+            Self::Page(it) => it.resolve(inputs),
+            Self::Urgent(it) => it.resolve(inputs),
+            Self::Video(it) => it.resolve(inputs),
         }
     }
 }

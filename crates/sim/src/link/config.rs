@@ -13,7 +13,7 @@ use super::{
     coding::AdaptiveCoding,
     grants::Grants,
     handover::Handover,
-    input::InputFile,
+    input::{self, InputFile},
     loss::LossModel,
     outage::Outage,
     queue::QueueSize,
@@ -89,8 +89,25 @@ impl LinkConfig {
     /// # Errors
     /// The field and what is wrong with its file; files above 64 MiB are refused.
     pub fn load(&mut self, base: &Path) -> Result<Vec<InputFile>, ConfigError> {
-        let mut files = self.forward.load(base).map_err(|e| e.within("forward"))?;
-        files.extend(self.backward.load(base).map_err(|e| e.within("backward"))?);
+        self.load_with(|path| input::read(base, path))
+    }
+
+    /// As [`LinkConfig::load`], with the text of each file from `find`, which says why where there is
+    /// none.
+    ///
+    /// # Errors
+    /// The field and what `find` said.
+    pub fn load_with(
+        &mut self,
+        mut find: impl FnMut(&Path) -> Result<Arc<str>, String>,
+    ) -> Result<Vec<InputFile>, ConfigError> {
+        let mut files = Vec::new();
+        for (side, name) in [
+            (&mut self.forward, "forward"),
+            (&mut self.backward, "backward"),
+        ] {
+            files.extend(side.load_with(&mut find).map_err(|e| e.within(name))?);
+        }
         Ok(files)
     }
 
@@ -287,9 +304,21 @@ impl DirectionConfig {
     /// # Errors
     /// As there.
     pub fn load(&mut self, base: &Path) -> Result<Vec<InputFile>, ConfigError> {
+        self.load_with(&mut |path| input::read(base, path))
+    }
+
+    fn load_with(
+        &mut self,
+        find: &mut dyn FnMut(&Path) -> Result<Arc<str>, String>,
+    ) -> Result<Vec<InputFile>, ConfigError> {
+        let mut text_of = |field: &str, path: &Path| {
+            let text = find(path).map_err(|problem| ConfigError::new(field, problem))?;
+            let path = path.to_owned();
+            Ok::<_, ConfigError>(InputFile { path, text })
+        };
         let mut files = Vec::new();
         if let Some(TraceSource::File(path)) = &self.trace {
-            let file = InputFile::read("trace", base, path)?;
+            let file = text_of("trace", path)?;
             self.trace = Some(TraceSource::Inline(Arc::clone(&file.text)));
             files.push(file);
         }
@@ -301,7 +330,7 @@ impl DirectionConfig {
             if let LossModel::Recorded { pattern, .. } = model
                 && let Pattern::File { file } = pattern
             {
-                let file = InputFile::read(&format!("{field}.pattern"), base, file)?;
+                let file = text_of(&format!("{field}.pattern"), file)?;
                 *pattern = Pattern::Inline(Arc::clone(&file.text));
                 files.push(file);
             }

@@ -91,6 +91,37 @@ impl LossModel {
         }
     }
 
+    /// Whether every packet is picked, for ever: none that is offered ever passes.
+    pub fn picks_all(&self) -> bool {
+        match *self {
+            Self::None => false,
+            // Where runs have an end, the packet after one passes.
+            Self::Uniform {
+                probability: p,
+                max_burst,
+            }
+            | Self::Gilbert {
+                probability: p,
+                max_burst,
+                ..
+            } => p >= 1.0 && max_burst.is_none(),
+            Self::GilbertElliott {
+                good_to_bad: p,
+                bad_to_good: r,
+                loss_good,
+                loss_bad,
+            } => {
+                // A state that the chain is never in decides nothing.
+                let bad = stationary_bad(p, r);
+                (bad >= 1.0 || loss_good >= 1.0) && (bad <= 0.0 || loss_bad >= 1.0)
+            }
+            Self::Recorded {
+                ref pattern,
+                repeat,
+            } => repeat && pattern.mean_rate() >= 1.0,
+        }
+    }
+
     /// Whether every parameter is possible.
     pub fn validate(&self) -> Result<(), ConfigError> {
         match *self {
@@ -112,6 +143,11 @@ impl LossModel {
                 if !(1.0..=1e9).contains(&mean_burst) {
                     let problem = format!("{mean_burst} is not between 1 and 1e9 packets");
                     return Err(ConfigError::new("mean_burst", problem));
+                }
+                if p >= 1.0 {
+                    let problem = "would pick every packet, and a burst without end has no mean \
+                                   length; below 1";
+                    return Err(ConfigError::new("probability", problem));
                 }
                 if p / (1.0 - p) > mean_burst {
                     let problem = format!(
@@ -424,6 +460,50 @@ mod tests {
         ];
         for (model, message) in cases {
             assert_eq!(model.validate().unwrap_err().to_string(), message);
+        }
+        let whole = LossModel::Gilbert {
+            probability: 1.0,
+            mean_burst: 3.0,
+            max_burst: None,
+        };
+        let told = whole.validate().unwrap_err().to_string();
+        assert!(told.starts_with("probability: would pick every packet"));
+    }
+
+    #[test]
+    fn what_picks_all_is_known_beforehand() {
+        let chain = |p, r, loss_good, loss_bad| LossModel::GilbertElliott {
+            good_to_bad: p,
+            bad_to_good: r,
+            loss_good,
+            loss_bad,
+        };
+        let capped = LossModel::Uniform {
+            probability: 1.0,
+            max_burst: Some(3),
+        };
+        let recorded = |text: &str, repeat| LossModel::Recorded {
+            pattern: Pattern::Inline(text.into()),
+            repeat,
+        };
+        for (model, all) in [
+            (LossModel::None, false),
+            (LossModel::uniform(0.999), false),
+            (LossModel::uniform(1.0), true),
+            (capped, false),
+            (chain(0.1, 0.3, 1.0, 1.0), true),
+            (chain(0.1, 0.3, 0.0, 1.0), false),
+            (chain(0.1, 0.0, 0.0, 1.0), true),
+            (chain(0.0, 0.3, 0.0, 1.0), false),
+            (chain(0.0, 0.3, 1.0, 0.0), true),
+            (chain(0.0, 0.0, 1.0, 0.0), true),
+            (recorded("111", true), true),
+            (recorded("111", false), false),
+            (recorded("110", true), false),
+        ] {
+            assert_eq!(model.picks_all(), all, "{model:?}");
+            let picks = run(model.clone(), 2_000);
+            assert_eq!(picks.iter().all(|picked| *picked), all, "{model:?}");
         }
     }
 }

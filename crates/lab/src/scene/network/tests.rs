@@ -1,9 +1,12 @@
+use std::path::Path;
+
 use tautline_sim::{LossModel, QueueSize};
 
 use super::*;
 
 fn read(text: &str) -> Result<Network, NetworkError> {
-    Network::from_table(&text.parse::<Table>().unwrap(), Path::new("."))
+    let inputs = Inputs::from(Path::new("."));
+    Network::from_table(&text.parse::<Table>().unwrap(), &inputs)
 }
 
 #[test]
@@ -41,11 +44,12 @@ fn files_of_links_are_read_and_hashed() {
     std::fs::write(folder.path().join("a.trace"), "1\n2\n").unwrap();
     let text = "[down]\ntrace = { file = 'a.trace' }\n[[changes]]\nat = '1 s'\nup.delay = '1 ms'";
     let table = text.parse::<Table>().unwrap();
-    let network = Network::from_table(&table, folder.path()).unwrap();
+    let network = Network::from_table(&table, &folder.path().into()).unwrap();
     let wire = &network.wires[0];
     assert_eq!(wire.files, [FileRecord::of("a.trace".into(), b"1\n2\n")]);
     assert!(wire.changes[0].1.backward.trace.is_some());
-    let error = Network::from_table(&table, Path::new("/nowhere")).unwrap_err();
+    let nowhere = Inputs::from(Path::new("/nowhere"));
+    let error = Network::from_table(&table, &nowhere).unwrap_err();
     assert_eq!(error.field, "down.trace");
 }
 

@@ -312,6 +312,11 @@ impl Stack for SplitTcp {
         values.into_iter().map(text).collect()
     }
 
+    fn datagram_limit(&self, options: &StackOptions, udp_payload: u16) -> u64 {
+        let payload = choose(options).map_or(udp_payload, |chosen| chosen.payload);
+        u64::from(payload.min(udp_payload)).saturating_sub(HEADER_BYTES as u64)
+    }
+
     fn check(&self, options: &StackOptions) -> Result<(), OptionError> {
         choose(options).map(|_| ())
     }

@@ -13,7 +13,6 @@ mod trace;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -30,7 +29,7 @@ pub use trace::{Constant, Frame, Frames, Trace};
 use super::{
     Direction, End, Problem, Program, Unready,
     fetch::{Head, Sink, Source},
-    file::{FileError, FileRecord},
+    file::{FileError, FileRecord, Inputs},
 };
 use crate::{
     outcome::{Item, Outcome},
@@ -259,9 +258,9 @@ impl Program for Messages {
         Ok(())
     }
 
-    fn resolve(&mut self, base: &Path) -> Result<(), FileError> {
+    fn resolve(&mut self, inputs: &Inputs) -> Result<(), FileError> {
         match &mut self.trace {
-            Trace::File(file) => file.load(base),
+            Trace::File(file) => file.load(inputs),
             _ => Ok(()),
         }
     }

@@ -220,14 +220,14 @@ fn a_trace_comes_from_a_file_beside_the_plan() {
     assert_eq!(messages.files()[0].sha256, None);
     // Not read: an error in the outcome, not a panic.
     assert!(play(&messages, clean(), 1).client.error.is_some());
-    messages.resolve(folder.path()).expect("read");
+    messages.resolve(&folder.path().into()).expect("read");
     let hash = messages.files()[0].sha256.clone();
     assert!(hash.is_some_and(|hash| hash.len() == 64));
     let played = play(&messages, clean(), 1);
     assert_eq!(played.client.received_bytes, 400);
     assert_eq!(played.client.items[0].deadline, Some(ms(50)));
     let mut missing: Messages = toml::from_str("trace = { file = \"u.csv\" }").expect("a plan");
-    assert!(missing.resolve(folder.path()).is_err());
+    assert!(missing.resolve(&folder.path().into()).is_err());
 }
 
 #[test]

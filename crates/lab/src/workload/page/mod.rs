@@ -6,7 +6,7 @@
 mod bundled;
 mod har;
 
-use std::{collections::BTreeSet, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 pub use har::Recording;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use tautline_transport::time::Instant;
 use super::{
     Problem, Program, Unready,
     fetch::{Answered, Ask, Asker, Priority, Responder},
-    file::{FileError, FileRecord, PlanFile},
+    file::{FileError, FileRecord, Inputs, PlanFile},
 };
 use crate::{
     outcome::Outcome,
@@ -200,9 +200,9 @@ impl Program for Page {
         Ok(())
     }
 
-    fn resolve(&mut self, base: &Path) -> Result<(), FileError> {
+    fn resolve(&mut self, inputs: &Inputs) -> Result<(), FileError> {
         match &mut self.page {
-            Content::Har(file) => file.load(base),
+            Content::Har(file) => file.load(inputs),
             _ => Ok(()),
         }
     }

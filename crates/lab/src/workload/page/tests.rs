@@ -138,7 +138,7 @@ fn a_har_file_loads_as_a_page() {
     std::fs::write(folder.path().join("small.har"), SMALL).expect("written");
     let mut page: Page = toml::from_str("page = { har = \"small.har\" }").expect("a plan");
     assert!(page.objects().is_err());
-    page.resolve(folder.path()).expect("read");
+    page.resolve(&folder.path().into()).expect("read");
     assert_eq!(page.objects(), Ok(recorded()));
     assert!(page.files()[0].sha256.is_some());
     let played = play(&page, clean(), 1);
