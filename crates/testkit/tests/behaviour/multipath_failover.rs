@@ -33,7 +33,7 @@ impl Death {
     /// Path `dead` dies `after` both paths work, in these directions.
     fn new(seed: u64, dead: usize, directions: &[Direction], after: Duration) -> Self {
         let far = SocketAddr::from(([10, 0, 1, 1], 50_000));
-        let name = ["cubic", "bbr3-taut"][seed as usize % 2];
+        let name = ["cubic", "bbr3-taut"][(seed / 6) as usize % 2];
         let controller = congestion::registry::by_name(name).expect("a controller");
         let mut setup = Setup::new(seed, wire(10, 22)).quiet().both(|config| {
             config.multipath = Some(MultipathConfig::default());

@@ -227,6 +227,8 @@ pub(super) fn write_other_acks(
             )
         {
             other.ack_copies.on_told_elsewhere();
+            // And here, so that the peer knows when it should have come.
+            other.space.received.report_now();
         }
     }
 }
