@@ -108,23 +108,6 @@ impl Connection {
         own.map_or(shortest / 2, |own| (own.min() / 2).min(shortest))
     }
 
-    /// The path `by` brought an acknowledgement of the path `id`, whose own it is to bring, `delay` after what it
-    /// acknowledges had arrived: what had left there at once comes as much later as that way is longer. To allow
-    /// for queues would let more leave on a path that has died, and put off its probe timeout.
-    pub(super) fn expect_to_hear(&mut self, now: Instant, id: PathId, by: PathId, delay: Duration) {
-        let way = |id: PathId| {
-            let own = self.paths.get(id).and_then(|path| path.recovery.rtt_by(id));
-            own.map(|rtt| rtt.min() / 2)
-        };
-        let (Some(own), Some(other)) = (way(id), way(by)) else {
-            return;
-        };
-        let from = now + own.saturating_sub(other).saturating_sub(delay);
-        if let Some(path) = self.paths.get_mut(id) {
-            path.unheard_from.get_or_insert(from);
-        }
-    }
-
     /// After input: which path is the fastest for acknowledgements, and whether others are to carry some.
     pub(super) fn review_ack_route(&mut self, now: Instant) {
         let Some(multipath) = &self.multipath else {

@@ -212,12 +212,6 @@ impl Connection {
         if returned_by.is_some() && path.recovery.returned_by() != returned_by {
             path.ack.on_new_return_path();
         }
-        let told_elsewhere = context.elsewhere && summary.largest_newly_acked.is_some();
-        if !context.elsewhere {
-            path.unheard_from = None;
-        } else if told_elsewhere && returned_by == Some(id) {
-            self.expect_to_hear(now, id, received.path, context.ack_delay);
-        }
         if kind == SpaceKind::Data
             && let Some(largest) = summary.largest_newly_acked
             && let Some(keys) = self.keys.one_rtt.as_mut()

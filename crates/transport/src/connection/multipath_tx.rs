@@ -347,12 +347,6 @@ impl Connection {
             };
             state << 8 | u16::from(u8::MAX - path.cost.cost.class)
         };
-        for path in self.paths.iter_mut() {
-            if path.is_unheard(now) && path.space.sent.eliciting_outstanding() == 0 {
-                // Whatever was sent has arrived; whether anything else would has to be asked.
-                path.pending.ping = true;
-            }
-        }
         let best = self.paths.iter().map(rank).max().unwrap_or(0);
         if best == 0 {
             return views;
@@ -365,9 +359,7 @@ impl Connection {
                 continue;
             }
             let (id, mtu) = (path.id, usize::from(path.mtu.datagram_size()));
-            // It stays in view: others are not to be filled as if it were gone.
-            let unheard = path.is_unheard(now);
-            let may_send = !unheard && self.permit(now, id, mtu, false) == Permit::Full;
+            let may_send = self.permit(now, id, mtu, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
                 views.push(view_of(path, may_send, self.way_back(path)));
             }

@@ -3,7 +3,7 @@
 //! Owns: which of them go into a packet, and in what order. Does not own: when they are due (`path/`,
 //! `space/`), where they stand among other frames (`tx.rs`).
 
-use super::ack_route::{AckWay, is_stranded};
+use super::ack_route::AckWay;
 use crate::{
     multipath::{PathStatus, StatusExchange, Unopened},
     packet::PacketWriter,
@@ -206,7 +206,6 @@ pub(super) fn write_other_acks(
     if paths.len() == 1 {
         return;
     }
-    let carrier_works = paths.get(this).is_some_and(|path| !is_stranded(path));
     for other in paths.iter_mut().filter(|other| other.id != this) {
         if acks.way.takes(now, this, other) {
             let path = acks.multipath.then_some(other.id);
@@ -214,21 +213,6 @@ pub(super) fn write_other_acks(
                 .space
                 .received
                 .write_ack(now, path, acks.exponent, acks.timestamps, writer);
-        } else if carrier_works
-            && acks.multipath
-            && acks.way.is_own(other.id)
-            && other.ack_copies.is_wanted_elsewhere(now)
-            && other.space.received.write_ack_copy(
-                now,
-                Some(other.id),
-                acks.exponent,
-                acks.timestamps,
-                writer,
-            )
-        {
-            other.ack_copies.on_told_elsewhere();
-            // And here, so that the peer knows when it should have come.
-            other.space.received.report_now();
         }
     }
 }

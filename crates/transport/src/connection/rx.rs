@@ -618,8 +618,7 @@ impl Connection {
             rtt,
         );
         if summary.ack_eliciting {
-            path.ack_copies
-                .on_eliciting(now, rtt, summary.immediate_ack);
+            path.ack_copies.on_eliciting(summary.immediate_ack);
         }
         if kind == SpaceKind::Data {
             path.ack_stats

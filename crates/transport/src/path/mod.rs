@@ -94,9 +94,6 @@ pub(crate) struct Path {
     pub(crate) ack_frequency: AckFrequencyState,
     /// Acknowledgements here while another path carries them.
     pub(crate) ack_copies: AckCopies,
-    /// The peer told on another path what had arrived here before it fell quiet. What it told here should have
-    /// come by then.
-    pub(crate) unheard_from: Option<Instant>,
     /// The pacer lets nothing go before.
     pub(crate) pacing_until: Option<Instant>,
     /// Our address changed and no connection ID is left for the new one: nothing leaves before
@@ -216,7 +213,6 @@ impl Path {
             spin: SpinBit::new(config.spin_bit, rng),
             ack_frequency: AckFrequencyState::default(),
             ack_copies: AckCopies::default(),
-            unheard_from: None,
             pacing_until: None,
             unnamed_until: None,
             previous_until: None,
@@ -263,14 +259,6 @@ impl Path {
     /// a probe timeout.
     pub(crate) fn is_silent(&self) -> bool {
         self.recovery.pto_count() > 0
-    }
-
-    /// Whether one of its directions seems to have died: nothing new goes here before a probe timeout tells, or
-    /// an acknowledgement comes.
-    pub(crate) fn is_unheard(&self, now: Instant) -> bool {
-        self.unheard_from.is_some_and(|from| from <= now)
-            && self.recovery.returned_by() == Some(self.id)
-            && !self.is_silent()
     }
 
     /// The connection is over: what was sent needs no fate, what arrived no acknowledgement.

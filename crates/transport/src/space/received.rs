@@ -262,11 +262,6 @@ impl ReceivedPackets {
         self.immediate |= self.last_ack_sent.is_some();
     }
 
-    /// What was not acknowledged yet is acknowledged at once.
-    pub(crate) fn report_now(&mut self) {
-        self.immediate |= self.has_unreported();
-    }
-
     /// Writes an ACK of everything remembered; false if nothing was received or nothing fits.
     ///
     /// `ack_delay_exponent`: ours, as announced. `timestamps`: the peer's wishes, if it has any;
