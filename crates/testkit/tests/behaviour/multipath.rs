@@ -386,7 +386,7 @@ fn longest_stall(net: &mut Net<PatternClient, PatternServer>) -> Duration {
 }
 
 /// Lost data that went again on the longer path, which takes packets whenever the shorter one is full, would hold
-/// up everything behind it for 185 ms and more.
+/// up everything behind it: with `cubic` for 181 ms in the median of these seeds.
 #[test]
 fn what_was_lost_waits_for_the_path_that_brings_it_first() {
     for congestion in ["cubic", "bbr3-taut"] {

@@ -34,9 +34,9 @@ fn write(queue: &mut DatagramQueue, room: usize) -> Vec<u64> {
         Instant::ZERO,
     );
     let takes = Takes {
-        again: true,
         pinned_to: PathId::ZERO,
         free: true,
+        again: true,
     };
     queue.write(takes, &mut writer);
     tokens

@@ -70,9 +70,9 @@ mod tests {
     };
 
     const ANY: Takes = Takes {
-        again: true,
         pinned_to: PathId::ZERO,
         free: true,
+        again: true,
     };
 
     #[test]

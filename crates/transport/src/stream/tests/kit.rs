@@ -88,9 +88,9 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
     );
     set.write_control(&mut writer);
     let takes = Takes {
-        again: true,
         pinned_to: PathId::ZERO,
         free: true,
+        again: true,
     };
     set.write_data(takes, &mut writer);
     let len = writer.len();
