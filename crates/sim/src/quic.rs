@@ -6,6 +6,7 @@
 
 use std::{
     any::Any,
+    cell::RefCell,
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
 };
@@ -26,6 +27,12 @@ use crate::{Datagram, Node};
 /// Datagrams of one segmentation batch; more than any pacer lets go at simulated rates.
 const MAX_SEGMENTS: usize = 64;
 const BUFFER_BYTES: usize = 65_535;
+
+thread_local! {
+    /// Where datagrams are written before they are copied out. One for all hosts of a thread: a
+    /// buffer for each of many would never be in the caches when it is needed.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// What to do with a new connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +131,6 @@ pub struct QuicHost<A> {
     local: SocketAddr,
     started: bool,
     outgoing: VecDeque<Datagram>,
-    buffer: Vec<u8>,
     stateless: Vec<u8>,
     timeout: Option<Instant>,
     drained: u64,
@@ -141,7 +147,6 @@ impl<A: App> QuicHost<A> {
             local,
             started: false,
             outgoing: VecDeque::new(),
-            buffer: vec![0; BUFFER_BYTES],
             stateless: Vec::new(),
             // The world asks for the first timeout at the start.
             timeout: Some(Instant::ZERO),
@@ -236,15 +241,15 @@ impl<A: App> QuicHost<A> {
     }
 
     fn settle_connection(&mut self, now: Instant, handle: ConnectionHandle) {
-        loop {
+        for round in 0.. {
             self.endpoint_events(handle);
-            let mut progress = false;
+            let mut happened = false;
             while let Some(event) = self
                 .connections
                 .get_mut(&handle)
                 .and_then(Connection::poll_event)
             {
-                progress = true;
+                happened = true;
                 let mut context = Context {
                     now,
                     local: self.local,
@@ -253,10 +258,11 @@ impl<A: App> QuicHost<A> {
                 };
                 self.app.on_event(&mut context, handle, event);
             }
-            progress |= self.transmit(now, handle);
-            if !progress {
+            // It has said that it has nothing more to send, and nothing happened to it since.
+            if round > 0 && !happened {
                 break;
             }
+            self.transmit(now, handle);
         }
         if self
             .connections
@@ -286,19 +292,17 @@ impl<A: App> QuicHost<A> {
         }
     }
 
-    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) -> bool {
-        let mut sent = false;
-        let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(transmit) = self
-            .connections
-            .get_mut(&handle)
-            .and_then(|connection| connection.poll_transmit(now, &mut buffer, MAX_SEGMENTS))
-        {
-            sent = true;
-            self.queue(&transmit, buffer.get(..transmit.len).unwrap_or_default());
-        }
-        self.buffer = buffer;
-        sent
+    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) {
+        SCRATCH.with_borrow_mut(|buffer| {
+            buffer.resize(BUFFER_BYTES, 0);
+            while let Some(transmit) = self
+                .connections
+                .get_mut(&handle)
+                .and_then(|connection| connection.poll_transmit(now, buffer, MAX_SEGMENTS))
+            {
+                self.queue(&transmit, buffer.get(..transmit.len).unwrap_or_default());
+            }
+        });
     }
 
     fn on_incoming(&mut self, now: Instant, incoming: Incoming) {

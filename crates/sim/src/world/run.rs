@@ -189,16 +189,23 @@ impl World {
             }
         }
         let inner = datagram.src.ip();
+        let held = host.holds(inner);
         if let Some(nat) = &mut host.nat
-            && host.addresses.iter().any(|a| a.ip() == inner)
+            && held
         {
             datagram.src = nat.outbound(datagram.src);
         }
-        if self.topology.owner(datagram.dst.ip()) == Some(id) {
+        if self.is_of(id, datagram.dst.ip()) {
             self.deliver_without_link(datagram);
             return;
         }
         self.forward(id, inner, datagram);
+    }
+
+    /// Whether `ip` leads to this host: an address of its own, or what its NAT shows outside.
+    fn is_of(&mut self, id: HostId, ip: IpAddr) -> bool {
+        let host = self.host_mut(id);
+        host.holds(ip) || (host.nat.is_some() && self.topology.owner(ip) == Some(id))
     }
 
     /// From a host onto the next link.
@@ -264,6 +271,7 @@ impl World {
             Direction::Backward => found.ends[0].host,
         };
         let by = Some((link, direction));
+        let lane = 2 * link.0 + direction as usize;
         for _ in 0..record.copies {
             let copy = Travelling {
                 datagram: datagram.clone(),
@@ -271,10 +279,10 @@ impl World {
                 by,
             };
             let slot = self.travelling.insert(copy);
-            self.events.push(at, Event::Arrival(slot));
+            self.events.push_in(lane, at, Event::Arrival(slot));
         }
         let slot = self.travelling.insert(Travelling { datagram, to, by });
-        self.events.push(at, Event::Arrival(slot));
+        self.events.push_in(lane, at, Event::Arrival(slot));
     }
 
     pub(super) fn deliver_without_link(&mut self, datagram: Datagram) {
@@ -306,16 +314,18 @@ impl World {
                 .delivered(datagram.ip_bytes());
         }
         let now = self.now;
-        let mine = self.topology.owner(datagram.dst.ip()) == Some(to);
-        let host = self.host_mut(to);
-        let Some(node) = &mut host.node else {
+        if self.host_mut(to).node.is_none() {
             let src = datagram.src.ip();
             return self.forward(to, src, datagram);
-        };
-        if !mine {
+        }
+        if !self.is_of(to, datagram.dst.ip()) {
             self.stats.unroutable += 1;
             return;
         }
+        let host = self.host_mut(to);
+        let Some(node) = &mut host.node else {
+            return;
+        };
         if let Some(nat) = &host.nat {
             match nat.inbound(datagram.dst) {
                 Some(inner) => datagram.dst = inner,
