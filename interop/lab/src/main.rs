@@ -7,7 +7,7 @@ use tautline_cli::lab::{Command, Laboratory};
 
 /// The laboratory, with stacks of other makers beside Tautline
 #[derive(Debug, Parser)]
-#[command(name = "tautline-lab-peers", propagate_version = true)]
+#[command(name = "tautline-lab-peers", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

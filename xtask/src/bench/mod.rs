@@ -9,6 +9,7 @@ mod codes;
 mod compare;
 mod fec;
 mod instructions;
+mod laboratory;
 mod memory;
 mod pacing;
 mod paths;
@@ -82,13 +83,18 @@ enum What {
     /// docs/sim-comparison.md and fails when a bar does. Takes minutes
     /// of both processors.
     Sim,
-    /// Everything but the simulator.
+    /// Megabytes that the laboratory delivers per second of CPU, and how its cost grows with packets.
+    Laboratory,
+    /// Everything but the simulator's comparison and the laboratory's speed.
     All,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.what == What::Sim {
         return sim::run_comparison(options.dry);
+    }
+    if options.what == What::Laboratory {
+        return Report::open(options.dry)?.put(&laboratory::run(options)?);
     }
     let wanted = |what| options.what == what || options.what == What::All;
     if options.what == What::Codes {

@@ -72,44 +72,69 @@ fn list(name: &str, default: &str) -> Vec<String> {
 }
 
 /// The satellite of the study with a hundredth of its rate back: an upload and a call share the
-/// return path with the ACKs of the download.
+/// return path with the ACKs of the download, which keeps its goodput and leaves them theirs.
+/// Medians from 30 s on, of nine seeds where packets are lost; longer and for all rates: plan
+/// satcom-c1.
 #[test]
 fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
-    let (from, to) = (secs(20), secs(50));
+    let (from, to) = (secs(30), secs(120));
     let thin = |loss| satellite(20_000, 200, loss);
     let mut alone = CrossTrial::of(1, thin(0.0), []).with_cross_traffic();
     alone.upload_transport = behaviour("standard");
     let alone = run(&alone, to);
     let call_of = |report: &CrossReport| report.constant.as_ref().expect("a call").rate(from, to);
-    for (congestion, loss) in [("bbr3", 0.0), ("bbr3", 0.01), ("cubic", 0.0)] {
-        let of = |link: LinkConfig, policy: &str| {
-            run(&trial(1, link, congestion, policy).with_cross_traffic(), to)
+    for (congestion, loss) in [
+        ("cubic", 0.0),
+        ("bbr3", 0.0),
+        ("bbr3", 0.01),
+        ("bbr3-taut", 0.0),
+        ("bbr3-taut", 0.01),
+    ] {
+        let of = |link: LinkConfig, policy: &str| -> Vec<CrossReport> {
+            let seeds = if loss > 0.0 { 9 } else { 3 };
+            let played = (1..=seeds).map(|seed| {
+                let trial = trial(seed, link.clone(), congestion, policy);
+                run(&trial.with_cross_traffic(), to)
+            });
+            played.collect()
         };
-        let symmetric = of(satellite(20_000, 20_000, loss), "standard");
-        let plain = of(thin(loss), "standard");
-        let thinned = of(thin(loss), "asymmetric");
+        let middle = |reports: &[CrossReport], figure: &dyn Fn(&CrossReport) -> f64| {
+            median(reports.iter().map(figure))
+        };
         let goodput = |report: &CrossReport| report.download().goodput(from, to);
-        let call = call_of(&thinned) / call_of(&alone);
-        let cross = thinned.cross_rate(from, to) / alone.cross_rate(from, to);
-        let acks = thinned.download().acks_per_data_packet();
+        let symmetric = of(satellite(20_000, 20_000, loss), "standard");
+        let thinned = of(thin(loss), "asymmetric");
+        let ratio = middle(&thinned, &goodput) / middle(&symmetric, &goodput);
+        let call = middle(&thinned, &|report| call_of(report) / call_of(&alone));
+        let cross = middle(&thinned, &|report| {
+            report.cross_rate(from, to) / alone.cross_rate(from, to)
+        });
+        let acks = middle(&thinned, &|report| report.download().acks_per_data_packet());
         println!(
-            "{congestion} {} %: {:.2} Mb/s; symmetric {:.2}, standard {:.2}; call {call:.3}, \
-             all cross traffic {cross:.3}; {acks:.4} ACKs and {:.2} bytes per data packet",
+            "{congestion} {} %: {ratio:.4} of symmetric; call {call:.3}, all cross traffic \
+             {cross:.3}; {acks:.4} ACKs per data packet",
             loss * 100.0,
-            goodput(&thinned) / 1e6,
-            goodput(&symmetric) / 1e6,
-            goodput(&plain) / 1e6,
-            thinned.download().return_bytes_per_data_packet(),
         );
-        // One seed and half a minute: the bar itself stands in the table.
+        // `bbr3` falls at 1 % in whichever round the chance has it, symmetric or not: two medians of
+        // nine are further apart than the bar. The ten seeds of the plan meet it.
+        let least = if congestion == "bbr3" && loss > 0.0 {
+            0.98
+        } else {
+            0.995
+        };
+        assert!(ratio >= least, "{congestion} {loss}: {ratio}");
         assert!(
-            goodput(&thinned) > 0.95 * goodput(&symmetric),
-            "{congestion} {loss}"
+            call >= 0.8 && cross >= 0.8,
+            "{congestion} {loss}: {call}, {cross}"
         );
-        assert!(goodput(&thinned) > goodput(&plain), "{congestion} {loss}");
-        assert!(call >= 0.8 && cross >= 0.7, "{congestion} {loss}");
         assert!(acks < 0.1, "{congestion} {loss}: {acks} ACKs per packet");
     }
+    // Without a policy, all of it suffers.
+    let plain = run(
+        &trial(1, thin(0.0), "bbr3", "standard").with_cross_traffic(),
+        to,
+    );
+    assert!(plain.cross_rate(from, to) < 0.5 * alone.cross_rate(from, to));
 }
 
 /// ACKs per data packet fall as the return path gets thinner.
