@@ -241,15 +241,15 @@ impl<A: App> QuicHost<A> {
     }
 
     fn settle_connection(&mut self, now: Instant, handle: ConnectionHandle) {
-        for round in 0.. {
+        loop {
             self.endpoint_events(handle);
-            let mut happened = false;
+            let mut progress = false;
             while let Some(event) = self
                 .connections
                 .get_mut(&handle)
                 .and_then(Connection::poll_event)
             {
-                happened = true;
+                progress = true;
                 let mut context = Context {
                     now,
                     local: self.local,
@@ -258,11 +258,10 @@ impl<A: App> QuicHost<A> {
                 };
                 self.app.on_event(&mut context, handle, event);
             }
-            // It has said that it has nothing more to send, and nothing happened to it since.
-            if round > 0 && !happened {
+            progress |= self.transmit(now, handle);
+            if !progress {
                 break;
             }
-            self.transmit(now, handle);
         }
         if self
             .connections
@@ -292,17 +291,20 @@ impl<A: App> QuicHost<A> {
         }
     }
 
-    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) {
+    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) -> bool {
         SCRATCH.with_borrow_mut(|buffer| {
             buffer.resize(BUFFER_BYTES, 0);
+            let mut sent = false;
             while let Some(transmit) = self
                 .connections
                 .get_mut(&handle)
                 .and_then(|connection| connection.poll_transmit(now, buffer, MAX_SEGMENTS))
             {
+                sent = true;
                 self.queue(&transmit, buffer.get(..transmit.len).unwrap_or_default());
             }
-        });
+            sent
+        })
     }
 
     fn on_incoming(&mut self, now: Instant, incoming: Incoming) {
