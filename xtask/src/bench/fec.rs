@@ -9,7 +9,7 @@ use super::{
     arms::{self, Arm, cpu, goodput, ratios, spread},
     compare::median,
     program::{Both, Programs},
-    report::{Section, Table},
+    report::{Section, Table, verdict},
 };
 
 /// The environment variable that `bench-ours` takes its redundancy scheduler from.
@@ -116,12 +116,11 @@ fn bars(done: &[Vec<Both>]) -> String {
     };
     let goodput = median(ratios(done, auto, goodput));
     let cpu = median(ratios(done, auto, cpu));
-    let passed = |good: bool| if good { "pass" } else { "FAIL" };
     format!(
         "\n`auto` / plain, goodput: **{goodput:.3}** (wanted at least {WANTED_GOODPUT}, goal \
          {GOAL_GOODPUT}: {}).\n\n`auto` / plain, CPU per GB: **{cpu:.3}** (wanted at most {WANTED_CPU}: \
          {}).\n",
-        passed(goodput >= WANTED_GOODPUT),
-        passed(cpu <= WANTED_CPU),
+        verdict(goodput >= WANTED_GOODPUT),
+        verdict(cpu <= WANTED_CPU),
     )
 }

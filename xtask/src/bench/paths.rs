@@ -7,7 +7,7 @@ use super::{
     arms::{self, Arm, cpu, goodput, ratios, spread},
     compare::median,
     program::Programs,
-    report::{Section, Table},
+    report::{Section, Table, verdict},
 };
 
 /// The environment variable that `bench-ours` takes its number of paths from.
@@ -66,7 +66,7 @@ pub(super) fn run(programs: &Programs, options: &Options) -> Result<Section> {
         table.row(row);
     }
     let ratio = median(ratios(&done, TWO, goodput));
-    let passed = if ratio >= WANTED { "pass" } else { "FAIL" };
+    let passed = verdict(ratio >= WANTED);
     let mut text = format!(
         "Ours only: one stream of one connection, server to client, {} MB; both paths lead over \
          loopback, from 127.0.0.1 and 127.0.0.2, and share what CPU there is: what a second path \

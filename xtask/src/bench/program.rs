@@ -63,7 +63,7 @@ impl Programs {
         if chosen(GO.0) {
             all.extend(build_go(&root().join("interop/bench/go"), &folder)?);
         }
-        let identity = target().join("bench-identity");
+        let identity = target("interop/target").join("bench-identity");
         let programs = Self {
             all,
             folder,
@@ -94,12 +94,10 @@ impl Programs {
     }
 }
 
-/// Where the programs are built.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || root().join("interop/target"),
-        |folder| root().join(folder),
-    )
+/// Where cargo builds the programs of a workspace, whose own folder that is where nothing else is set.
+pub(super) fn target(own: &str) -> PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR");
+    root().join(set.unwrap_or_else(|| own.into()))
 }
 
 /// Builds packages of the bench and returns the folder of their programs.
@@ -110,7 +108,7 @@ pub(super) fn build_rust(packages: &[&str]) -> Result<PathBuf> {
         .args(["build", "--locked", "--profile", PROFILE]);
     build.args(packages.iter().flat_map(|package| ["--package", package]));
     tools::run(&mut build)?;
-    Ok(target().join(PROFILE))
+    Ok(target("interop/target").join(PROFILE))
 }
 
 fn build_go(source: &Path, folder: &Path) -> Result<Option<Program>> {

@@ -6,6 +6,11 @@ use anyhow::Result;
 
 use crate::tools::root;
 
+/// What a comparison with a bar says.
+pub(super) fn verdict(passed: bool) -> &'static str {
+    if passed { "pass" } else { "FAIL" }
+}
+
 /// Figures under a heading.
 #[derive(Debug)]
 pub(super) struct Section {

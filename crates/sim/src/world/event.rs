@@ -1,12 +1,8 @@
 //! The event queue: by time, then by the order in which events were made.
-//!
-//! What a link carries mostly arrives in order, and a long link carries thousands: each direction
-//! has a lane, of which the first event alone stands in the heap. The order of events is the same
-//! as if all stood there.
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
+    collections::BinaryHeap,
 };
 
 use tautline_transport::time::Instant;
@@ -33,8 +29,6 @@ struct Entry {
     time: Instant,
     sequence: u64,
     event: Event,
-    /// The lane whose first event this is.
-    lane: Option<u32>,
 }
 
 impl Ord for Entry {
@@ -49,61 +43,21 @@ impl PartialOrd for Entry {
     }
 }
 
-/// The events of a lane behind its first.
-#[derive(Debug, Default)]
-struct Lane {
-    behind: VecDeque<Entry>,
-    /// The time of the last event of the lane, while it has one.
-    last: Option<Instant>,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<Entry>>,
-    lanes: Vec<Lane>,
     sequence: u64,
 }
 
 impl EventQueue {
     pub(super) fn push(&mut self, time: Instant, event: Event) {
-        let entry = self.entry(time, event);
-        self.heap.push(Reverse(entry));
-    }
-
-    /// As [`Self::push`], cheaper where the events of a lane come in the order of their times.
-    pub(super) fn push_in(&mut self, lane: usize, time: Instant, event: Event) {
-        let mut entry = self.entry(time, event);
-        if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, Lane::default);
-        }
-        if let Some(line) = self.lanes.get_mut(lane) {
-            match line.last {
-                Some(last) if last <= time => {
-                    line.last = Some(time);
-                    entry.lane = Some(lane as u32);
-                    line.behind.push_back(entry);
-                    return;
-                }
-                // Overtakes what is in the lane.
-                Some(_) => {}
-                None => {
-                    line.last = Some(time);
-                    entry.lane = Some(lane as u32);
-                }
-            }
-        }
-        self.heap.push(Reverse(entry));
-    }
-
-    fn entry(&mut self, time: Instant, event: Event) -> Entry {
         let sequence = self.sequence;
         self.sequence += 1;
-        Entry {
+        self.heap.push(Reverse(Entry {
             time,
             sequence,
             event,
-            lane: None,
-        }
+        }));
     }
 
     pub(super) fn next_time(&self) -> Option<Instant> {
@@ -111,20 +65,9 @@ impl EventQueue {
     }
 
     pub(super) fn pop(&mut self) -> Option<(Instant, Event)> {
-        let mut top = self.heap.peek_mut()?;
-        let Reverse(entry) = *top;
-        let lane = entry.lane.and_then(|at| self.lanes.get_mut(at as usize));
-        match lane.map(|lane| (lane.behind.pop_front(), lane)) {
-            Some((Some(next), _)) => *top = Reverse(next),
-            Some((None, lane)) => {
-                lane.last = None;
-                PeekMut::pop(top);
-            }
-            None => {
-                PeekMut::pop(top);
-            }
-        }
-        Some((entry.time, entry.event))
+        self.heap
+            .pop()
+            .map(|Reverse(entry)| (entry.time, entry.event))
     }
 }
 
@@ -165,8 +108,6 @@ impl<T> Slots<T> {
 
 #[cfg(test)]
 mod tests {
-    use tautline_transport::rng::Rng;
-
     use super::*;
 
     #[test]
@@ -180,30 +121,5 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         let expected = [(early, 1), (early, 3), (late, 0), (late, 2)];
         assert_eq!(order, expected.map(|(t, i)| (t, Event::Timer(i))));
-    }
-
-    #[test]
-    fn lanes_change_nothing_in_the_order() {
-        let (mut plain, mut lanes) = (EventQueue::default(), EventQueue::default());
-        let mut draw = Rng::from_u64(7);
-        let mut clock = [0; 3];
-        for made in 0..20_000 {
-            if draw.below(5) < 2 {
-                assert_eq!(plain.next_time(), lanes.next_time());
-                assert_eq!(plain.pop(), lanes.pop());
-            }
-            let lane = draw.below(3) as usize;
-            clock[lane] += draw.below(20);
-            let overtakes = draw.below(20) == 0;
-            let time = Instant::from_nanos(clock[lane] / if overtakes { 2 } else { 1 });
-            let event = Event::Timer(made);
-            plain.push(time, event);
-            lanes.push_in(lane, time, event);
-        }
-        assert!(10 * lanes.heap.len() < plain.heap.len());
-        while let Some(event) = plain.pop() {
-            assert_eq!(lanes.pop(), Some(event));
-        }
-        assert_eq!(lanes.pop(), None);
     }
 }

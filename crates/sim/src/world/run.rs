@@ -271,7 +271,6 @@ impl World {
             Direction::Backward => found.ends[0].host,
         };
         let by = Some((link, direction));
-        let lane = 2 * link.0 + direction as usize;
         for _ in 0..record.copies {
             let copy = Travelling {
                 datagram: datagram.clone(),
@@ -279,10 +278,10 @@ impl World {
                 by,
             };
             let slot = self.travelling.insert(copy);
-            self.events.push_in(lane, at, Event::Arrival(slot));
+            self.events.push(at, Event::Arrival(slot));
         }
         let slot = self.travelling.insert(Travelling { datagram, to, by });
-        self.events.push_in(lane, at, Event::Arrival(slot));
+        self.events.push(at, Event::Arrival(slot));
     }
 
     pub(super) fn deliver_without_link(&mut self, datagram: Datagram) {

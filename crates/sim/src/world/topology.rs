@@ -117,6 +117,10 @@ impl HostAddresses for Vec<SocketAddr> {
     }
 }
 
+/// Routes that a host remembers: more than a set-up has pairs, whatever source addresses a program
+/// makes up.
+const MAX_ROUTES: usize = 4096;
+
 pub(super) struct Host {
     pub(super) addresses: Vec<SocketAddr>,
     /// The program; a router when absent.
@@ -128,8 +132,8 @@ pub(super) struct Host {
     pub(super) waking: bool,
     /// Timeouts handled at the same instant.
     pub(super) timeouts: (Instant, u32),
-    /// Routes taken: traffic repeats itself.
-    routes: RouteCache,
+    /// Routes taken, by source and destination: traffic repeats itself.
+    routes: BTreeMap<(IpAddr, IpAddr), Route>,
 }
 
 impl Host {
@@ -141,7 +145,7 @@ impl Host {
             timer: None,
             waking: false,
             timeouts: (Instant::ZERO, 0),
-            routes: RouteCache::default(),
+            routes: BTreeMap::new(),
         }
     }
 
@@ -184,44 +188,6 @@ pub(super) struct Link {
 pub(super) struct Route {
     pub(super) link: LinkId,
     pub(super) direction: Direction,
-}
-
-/// Routes by source and destination: a few places for each pair, the oldest of which makes room.
-#[derive(Debug, Default)]
-struct RouteCache {
-    sets: Vec<VecDeque<(IpAddr, IpAddr, Route)>>,
-}
-
-impl RouteCache {
-    const BITS: u32 = 7;
-    const PLACES: usize = 4;
-
-    fn set(src: IpAddr, dst: IpAddr) -> usize {
-        let fold = |ip: IpAddr| match ip {
-            IpAddr::V4(ip) => u64::from(ip.to_bits()),
-            IpAddr::V6(ip) => (ip.to_bits() >> 64) as u64 ^ ip.to_bits() as u64,
-        };
-        // Fibonacci hashing (Knuth, vol. 3, s6.4): 2^64 over the golden ratio.
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let pair = fold(src).wrapping_mul(SPREAD).rotate_left(32) ^ fold(dst);
-        (pair.wrapping_mul(SPREAD) >> (64 - Self::BITS)) as usize
-    }
-
-    fn get(&self, src: IpAddr, dst: IpAddr) -> Option<Route> {
-        let set = self.sets.get(Self::set(src, dst))?;
-        let found = set.iter().find(|(s, d, _)| *s == src && *d == dst)?;
-        Some(found.2)
-    }
-
-    fn put(&mut self, src: IpAddr, dst: IpAddr, route: Route) {
-        self.sets.resize_with(1 << Self::BITS, VecDeque::new);
-        if let Some(set) = self.sets.get_mut(Self::set(src, dst)) {
-            if set.len() >= Self::PLACES {
-                set.pop_front();
-            }
-            set.push_back((src, dst, route));
-        }
-    }
 }
 
 /// Hosts, links, owners of addresses.
@@ -279,17 +245,21 @@ impl Topology {
     fn forget_routes(&mut self) {
         self.distances.clear();
         for host in &mut self.hosts {
-            host.routes = RouteCache::default();
+            host.routes.clear();
         }
     }
 
     /// The next link of a packet that is at `from`; `src` is the host's own address.
     pub(super) fn route(&mut self, from: HostId, src: IpAddr, dst: IpAddr) -> Option<Route> {
-        if let Some(route) = self.hosts.get(from.0)?.routes.get(src, dst) {
-            return Some(route);
+        if let Some(route) = self.hosts.get(from.0)?.routes.get(&(src, dst)) {
+            return Some(*route);
         }
         let route = self.search(from, src, dst)?;
-        self.hosts.get_mut(from.0)?.routes.put(src, dst, route);
+        let routes = &mut self.hosts.get_mut(from.0)?.routes;
+        if routes.len() >= MAX_ROUTES {
+            routes.clear();
+        }
+        routes.insert((src, dst), route);
         Some(route)
     }
 
