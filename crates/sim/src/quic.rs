@@ -241,15 +241,15 @@ impl<A: App> QuicHost<A> {
     }
 
     fn settle_connection(&mut self, now: Instant, handle: ConnectionHandle) {
-        loop {
+        for round in 0.. {
             self.endpoint_events(handle);
-            let mut progress = false;
+            let mut happened = false;
             while let Some(event) = self
                 .connections
                 .get_mut(&handle)
                 .and_then(Connection::poll_event)
             {
-                progress = true;
+                happened = true;
                 let mut context = Context {
                     now,
                     local: self.local,
@@ -258,10 +258,11 @@ impl<A: App> QuicHost<A> {
                 };
                 self.app.on_event(&mut context, handle, event);
             }
-            progress |= self.transmit(now, handle);
-            if !progress {
+            // It has said that it has nothing more to send, and nothing happened to it since.
+            if round > 0 && !happened {
                 break;
             }
+            self.transmit(now, handle);
         }
         if self
             .connections
@@ -291,20 +292,25 @@ impl<A: App> QuicHost<A> {
         }
     }
 
-    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) -> bool {
+    fn transmit(&mut self, now: Instant, handle: ConnectionHandle) {
         SCRATCH.with_borrow_mut(|buffer| {
             buffer.resize(BUFFER_BYTES, 0);
-            let mut sent = false;
             while let Some(transmit) = self
                 .connections
                 .get_mut(&handle)
                 .and_then(|connection| connection.poll_transmit(now, buffer, MAX_SEGMENTS))
             {
-                sent = true;
                 self.queue(&transmit, buffer.get(..transmit.len).unwrap_or_default());
             }
-            sent
-        })
+            debug_assert!(
+                self.connections.get_mut(&handle).is_none_or(|connection| {
+                    connection
+                        .poll_transmit(now, buffer, MAX_SEGMENTS)
+                        .is_none()
+                }),
+                "a connection that had nothing to send has something at once after that"
+            );
+        });
     }
 
     fn on_incoming(&mut self, now: Instant, incoming: Incoming) {

@@ -122,7 +122,7 @@ fn a_small_receive_window_is_kept_moving() {
             config.connection_receive_window = WindowConfig::fixed(window);
             bbr(config);
         };
-        let runs = (0..5).map(|seed| {
+        let runs = (0..20).map(|seed| {
             let run = download(seed, 2_000_000, lossy(8, 200, 0.02), scheduler, tune);
             (run.time, run.server.repairs_sent, run.sent)
         });

@@ -178,10 +178,11 @@ impl Connection {
                 return Some(transmit);
             }
         }
-        if let Some(choice) = self.repeat(now)
-            && let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments)
-        {
-            return Some(transmit);
+        // What is handed over may need no copy by now; each packet is handed over once.
+        while let Some(choice) = self.repeat(now) {
+            if let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments) {
+                return Some(transmit);
+            }
         }
         self.note_unused_paths(now);
         None

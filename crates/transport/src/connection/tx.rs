@@ -43,7 +43,8 @@ impl Connection {
     ///
     /// `buf` should hold at least 1,500 bytes, better 65,535. Up to `max_segments` datagrams of
     /// equal size (the last may be shorter) are produced for segmentation offload. Returns
-    /// `None` when nothing can be sent now; call again after input, a timeout, or an API call.
+    /// `None` when nothing can be sent now; call again after input, a timeout, or an API call. Asked
+    /// again before that it says `None` again, and what leaves later does not depend on it.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -275,6 +276,10 @@ impl Connection {
             }
         }
         if len == 0 {
+            // It was not due before the permit gave up the early one.
+            if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
+                return Some(probe);
+            }
             if idle && let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn) {
                 return Some(probe);
             }
@@ -283,6 +288,11 @@ impl Connection {
                 return None;
             }
             self.ask_for_redundancy(now, Occasion::BurstEnd);
+            if !self.fec.has_repairs() {
+                // A packet that is begun in vain has drawn its random bits: what leaves later
+                // must not depend on how often the pump was asked.
+                return None;
+            }
             return self.transmit_repairs(now, id, buf, ecn, max_segments);
         }
         let segment_size = (len > segment).then_some(segment);
