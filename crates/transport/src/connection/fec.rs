@@ -324,7 +324,7 @@ impl Connection {
         }
         let messages = self.message_outlook(now);
         if matches!(occasion, Occasion::Feedback | Occasion::Timer) {
-            self.show_paths_to_fec();
+            self.show_paths_to_fec(now);
         }
         let Some(sender) = &mut self.fec.sender else {
             return;

@@ -18,7 +18,7 @@ use crate::{
 
 impl Connection {
     /// Tells erasure correction of the paths that data may use now.
-    pub(super) fn show_paths_to_fec(&mut self) {
+    pub(super) fn show_paths_to_fec(&mut self, now: Instant) {
         if !self.has_choice_of_paths() {
             if let Some(sender) = self.fec.sender.as_deref_mut() {
                 sender.look_at_paths(std::iter::empty());
@@ -40,7 +40,7 @@ impl Connection {
         let paths = paths.filter(|path| !any || wanted(path));
         sender.look_at_paths(paths.map(|path| {
             let rtt = path.recovery.rtt();
-            let view = view_of(path, false, rtt.min() / 2);
+            let view = view_of(now, path, false, rtt.min() / 2);
             let peer_delay = path.ack_frequency.max_ack_delay(peer_delay);
             PathOutlook {
                 id: path.id,
@@ -64,7 +64,7 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        self.show_paths_to_fec();
+        self.show_paths_to_fec(now);
         let views = self.path_views(now);
         let sender = self.fec.sender.as_deref();
         let may = |id: PathId| views.iter().any(|view| view.id == id && view.may_send);

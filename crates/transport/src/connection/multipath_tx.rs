@@ -316,7 +316,7 @@ impl Connection {
         }
         self.keep_views(views);
         if known.is_some() && self.fec.sender.is_some() {
-            self.show_paths_to_fec();
+            self.show_paths_to_fec(now);
         }
         known
     }
@@ -362,7 +362,7 @@ impl Connection {
             let (id, mtu) = (path.id, usize::from(path.mtu.datagram_size()));
             let may_send = self.permit(now, id, mtu, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
-                views.push(view_of(path, may_send, self.way_back(path)));
+                views.push(view_of(now, path, may_send, self.way_back(path)));
             }
         }
         views
@@ -448,7 +448,12 @@ impl Connection {
     }
 }
 
-pub(super) fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> PathView {
+pub(super) fn view_of(
+    now: Instant,
+    path: &Path,
+    may_send: bool,
+    return_delay: Duration,
+) -> PathView {
     let rtt = path.recovery.rtt();
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
@@ -470,6 +475,7 @@ pub(super) fn view_of(path: &Path, may_send: bool, return_delay: Duration) -> Pa
         sampled_in_flight: path.recovery.sampled_in_flight(),
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),
+        expected_wait: path.recovery.expected_wait(now),
         return_delay,
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),

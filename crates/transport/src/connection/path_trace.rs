@@ -84,7 +84,7 @@ impl Connection {
                 let asked = views.iter().find(|view| view.id == path.id);
                 let view = asked
                     .copied()
-                    .unwrap_or_else(|| view_of(path, false, path.recovery.rtt().min() / 2));
+                    .unwrap_or_else(|| view_of(now, path, false, path.recovery.rtt().min() / 2));
                 PathCandidate {
                     path: path.id,
                     verdict: verdict(path, asked, chosen_view),

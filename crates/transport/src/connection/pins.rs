@@ -117,7 +117,7 @@ impl Connection {
             }
             if self.observer.is_active() {
                 let path = self.paths.get(id);
-                let views = path.map(|path| view_of(path, true, self.way_back(path)));
+                let views = path.map(|path| view_of(now, path, true, self.way_back(path)));
                 self.trace_choice(now, Some(id), reason::PIN, views.as_slice(), 0);
             }
             let transmit = self.transmit_on_path(now, id, buf, max_segments, Load::Pinned);

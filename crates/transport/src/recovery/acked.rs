@@ -10,7 +10,7 @@ use crate::{
     packet::Token,
     space::{Fate, PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
-    units::{Ecn, PacketNumber},
+    units::{Ecn, PacketNumber, Rate},
     wire::{Ack, EcnCounts},
 };
 
@@ -339,6 +339,7 @@ impl Recovery {
             self.capacity.on_sample(sample, self.round_trips());
             if rtt_sample.is_some() {
                 self.sampled_in_flight = [sample.tx_in_flight, self.sampled_in_flight[0]];
+                self.note_standstill(newly, sample.tx_in_flight, now);
             }
         }
         let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
@@ -365,6 +366,19 @@ impl Recovery {
         );
         self.controller.on_ack(&event);
         self.note_controller_state();
+    }
+
+    /// What a round trip took beyond what chance and what was in flight explain.
+    fn note_standstill(&mut self, newly: &Newly, in_flight: u64, now: Instant) {
+        let Some((_, sent)) = newly.largest_in_flight else {
+            return;
+        };
+        let usual = self.longest_without_queue();
+        let passed = Rate::from_bytes_over(self.most_passed(), self.rtt.min());
+        let rate = self.capacity().unwrap_or(passed);
+        let explained = usual.max(rate.time_for(in_flight));
+        let excess = self.rtt.newest().saturating_sub(explained);
+        self.waits.on_sample(now, sent, excess);
     }
 
     /// Lost packets are remembered for a PTO, to notice that they were not.

@@ -28,6 +28,7 @@ mod rtt;
 mod sending;
 mod threshold;
 mod timer;
+mod waits;
 
 #[cfg(test)]
 mod proptests;
@@ -123,6 +124,7 @@ pub struct Recovery {
     app_limited: bool,
     /// Bytes in flight when the packets of the two newest round-trip samples left.
     sampled_in_flight: [u64; 2],
+    waits: waits::Waits,
     /// Whether the controller is in slow start; paces faster.
     slow_start: bool,
     /// What we asked of the peer's acknowledgements.
@@ -181,6 +183,7 @@ impl Recovery {
             started: false,
             app_limited: false,
             sampled_in_flight: [0; 2],
+            waits: waits::Waits::default(),
             slow_start: true,
             ack_request: None,
             lost_scratch: Vec::new(),
@@ -300,6 +303,11 @@ impl Recovery {
     pub fn sampled_in_flight(&self) -> u64 {
         let [newest, before] = self.sampled_in_flight;
         newest.min(before)
+    }
+
+    /// How long what is sent waits on average because the path stands still now and then.
+    pub fn expected_wait(&self, now: Instant) -> Duration {
+        self.waits.mean(now)
     }
 
     /// How fast the path delivered while a queue stood before its bottleneck, if one did and nothing has

@@ -130,6 +130,7 @@ impl Recovery {
         self.started = false;
         self.app_limited = false;
         self.sampled_in_flight = [0; 2];
+        self.waits = super::waits::Waits::default();
         self.note_controller_state();
     }
 }

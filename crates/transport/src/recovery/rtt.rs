@@ -71,6 +71,11 @@ impl RttEstimator {
         newest.min(before)
     }
 
+    /// The newest sample, without the peer's delay.
+    pub fn newest(&self) -> Duration {
+        self.newest[0]
+    }
+
     /// A probe timeout without max_ack_delay and backoff: srtt + max(4 rttvar, 1 ms).
     pub fn pto_base(&self) -> Duration {
         self.smoothed

@@ -34,6 +34,10 @@ const MOST_DOUBT: f64 = 2.0;
 /// How uncertain arrivals are is no more than this part of the shortest round trip: what round trips differ by
 /// beyond that is a queue of our own, and accounted for.
 const UNCERTAIN: u32 = 8;
+/// A wait that comes seldom and is long is worse than its mean says: whoever waits for messages feels the
+/// longest. With 1, two equal Wi-Fi paths of which one stands still a twentieth of the time share messages
+/// 31 to 69, and the 99th percentile is thrice that of the steady path alone; with 8 it is that.
+const STANDSTILL: f64 = 8.0;
 /// Packets that a pacer lets leave together.
 const BATCH: u64 = 2;
 
@@ -61,8 +65,10 @@ impl Course {
         let rtt = path.recent_rtt.as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
-            // What is lost arrives two round trips later.
-            delay: path.one_way_delay().as_secs_f64() + 2.0 * path.loss * rtt,
+            // What is lost arrives two round trips later, and what meets a standstill after that.
+            delay: path.one_way_delay().as_secs_f64()
+                + 2.0 * path.loss * rtt
+                + STANDSTILL * path.expected_wait.as_secs_f64(),
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),

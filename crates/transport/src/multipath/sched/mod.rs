@@ -51,6 +51,8 @@ pub struct PathView {
     pub rtt_variance: Duration,
     /// Whether there is a round-trip sample.
     pub has_rtt: bool,
+    /// How long data waits there on average because the path stands still now and then.
+    pub expected_wait: Duration,
     /// Congestion window, bytes.
     pub window: u64,
     /// Bytes in flight.

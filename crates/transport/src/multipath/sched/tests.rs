@@ -22,6 +22,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         sampled_in_flight: 0,
         min_rtt: rtt,
         longest_without_queue: rtt + rtt / 5,
+        expected_wait: Duration::ZERO,
         return_delay: rtt / 2,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
