@@ -9,6 +9,7 @@ use std::{
     cell::RefCell,
     collections::{BTreeMap, VecDeque},
     net::SocketAddr,
+    ops::Bound,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -223,9 +224,14 @@ impl<A: App> QuicHost<A> {
 
     /// Runs endpoint events, application events and transmissions until nothing is left to do.
     fn settle(&mut self, now: Instant) {
-        let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
-        for handle in handles {
+        let last = self.connections.keys().next_back().copied();
+        let mut next = self.connections.keys().next().copied();
+        while let Some(handle) = next {
             self.settle_connection(now, handle);
+            next = last.filter(|last| *last > handle).and_then(|last| {
+                let rest = (Bound::Excluded(handle), Bound::Included(last));
+                self.connections.range(rest).next().map(|(next, _)| *next)
+            });
         }
         let mut context = Context {
             now,

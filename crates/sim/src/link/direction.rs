@@ -40,6 +40,9 @@ pub(crate) struct DirectionState {
     up: bool,
     /// Whether the configuration is not the one it began with.
     reconfigured: bool,
+    /// The time that everything takes, where that is all the direction ever does to a packet: the
+    /// way between a program and a network's edge, which most packets take twice.
+    plain: Option<Duration>,
     next_index: u64,
     stats: DirectionStats,
     /// Packets of a managed queue whose fate is decided, for the world to fetch.
@@ -145,6 +148,11 @@ impl DirectionState {
         round_trip: Duration,
     ) -> Self {
         let draws = Draws::new(seed, link.0 as u64, direction as u64);
+        let only_delay = DirectionConfig {
+            delay: config.delay,
+            ..DirectionConfig::default()
+        };
+        let plain = (config == only_delay).then_some(config.delay);
         let limit = Limit::new(config.queue, config.mean_rate(), round_trip);
         let mark_above = config
             .ecn_threshold
@@ -172,6 +180,7 @@ impl DirectionState {
             rules: Vec::new(),
             up: true,
             reconfigured: false,
+            plain,
             next_index: 0,
             stats: DirectionStats::default(),
             settled: VecDeque::new(),
@@ -192,6 +201,8 @@ impl DirectionState {
         round_trip: Duration,
     ) {
         self.reconfigured |= config != self.config;
+        // What was delayed differently may still be under way.
+        self.plain = self.plain.filter(|_| !self.reconfigured);
         let limit = Limit::new(config.queue, config.mean_rate(), round_trip);
         self.mark_above = config
             .ecn_threshold
@@ -290,7 +301,23 @@ impl DirectionState {
         let index = self.next_index;
         self.next_index += 1;
         self.stats.sent_packets += 1;
-        self.stats.sent_bytes += u64::from(datagram.ip_bytes());
+        let ip_bytes = datagram.ip_bytes();
+        self.stats.sent_bytes += u64::from(ip_bytes);
+        if let Some(delay) = self.plain
+            && self.up
+            && self.rules.is_empty()
+            && ip_bytes <= u32::from(self.config.mtu)
+        {
+            let ticket = Ticket {
+                index,
+                lost: false,
+                faults: Faults::default(),
+            };
+            self.stats.served(now, now);
+            let outcome = Outcome::Arrives(now + delay);
+            let record = self.record(now, Stage::Offered, &ticket, datagram, 0, outcome);
+            return Offer { record, ticket };
+        }
         // Asked for every packet, whatever else happens to it, so that a pick depends on the
         // index alone.
         let lost = self.loss.picks(&self.draws, index);

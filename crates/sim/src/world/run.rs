@@ -38,26 +38,33 @@ pub enum RunEnd {
 impl World {
     /// Handles the next event; false when there is none or the world is stuck.
     pub fn step(&mut self) -> bool {
+        self.step_until(Instant::FAR_FUTURE)
+    }
+
+    /// [`World::step`], unless the next event is after `limit`.
+    fn step_until(&mut self, limit: Instant) -> bool {
         if self.stuck {
             return false;
         }
-        let Some((time, event)) = self.events.pop() else {
+        let Some((time, event)) = self.events.pop_until(limit) else {
             return false;
         };
-        self.stats.events += 1;
         if time > self.now {
             self.now = time;
             self.at_once = 0;
         }
-        self.at_once += 1;
-        if self.at_once > MAX_EVENTS_PER_INSTANT {
-            self.stuck = true;
+        if !self.count() {
             return false;
         }
         match event {
             Event::Arrival(slot) => {
-                if let Some(travelling) = self.travelling.take(slot) {
-                    self.arrive(travelling);
+                let mut arriving = self.travelling.take(slot);
+                while let Some(travelling) = arriving {
+                    arriving = self.arrive(travelling);
+                    // The next in line, so that there is no need to queue for it.
+                    if arriving.is_some() && !self.count() {
+                        return false;
+                    }
                 }
             }
             Event::Timer(host) => self.timer(HostId(host as usize)),
@@ -74,6 +81,14 @@ impl World {
             Event::Dequeue(link, direction) => self.serve(LinkId(link as usize), direction),
         }
         true
+    }
+
+    /// Counts an event; false when there are too many at this instant.
+    fn count(&mut self) -> bool {
+        self.stats.events += 1;
+        self.at_once += 1;
+        self.stuck |= self.at_once > MAX_EVENTS_PER_INSTANT;
+        !self.stuck
     }
 
     /// Handles every event up to and at `time`; the clock then stands at `time`, also when nothing
@@ -100,19 +115,16 @@ impl World {
             if !condition(self) {
                 return RunEnd::ConditionMet;
             }
-            let next = self.events.next_time();
-            if next.is_none_or(|next| next > limit) {
+            if !self.step_until(limit) && !self.stuck {
                 if limit > self.now {
                     self.now = limit;
                     self.at_once = 0;
                 }
-                return if next.is_none() {
-                    RunEnd::Idle
-                } else {
-                    RunEnd::TimeReached
+                return match self.events.next_time() {
+                    None => RunEnd::Idle,
+                    Some(_) => RunEnd::TimeReached,
                 };
             }
-            self.step();
         }
     }
 
@@ -199,7 +211,9 @@ impl World {
             self.deliver_without_link(datagram);
             return;
         }
-        self.forward(id, inner, datagram);
+        if let Some((travelling, at)) = self.forward(id, inner, datagram) {
+            self.send_on(travelling, at);
+        }
     }
 
     /// Whether `ip` leads to this host: an address of its own, or what its NAT shows outside.
@@ -208,30 +222,37 @@ impl World {
         host.holds(ip) || (host.nat.is_some() && self.topology.owner(ip) == Some(id))
     }
 
-    /// From a host onto the next link.
-    fn forward(&mut self, from: HostId, src: IpAddr, mut datagram: Datagram) {
+    /// From a host onto the next link; what arrives at its end, and when, if that is known.
+    fn forward(
+        &mut self,
+        from: HostId,
+        src: IpAddr,
+        mut datagram: Datagram,
+    ) -> Option<(Travelling, Instant)> {
         let Some(route) = self.topology.route(from, src, datagram.dst.ip()) else {
             self.stats.unroutable += 1;
-            return;
+            return None;
         };
         let now = self.now;
-        let Some(link) = self.topology.links.get_mut(route.link.0) else {
-            return;
-        };
-        let Some(direction) = link.directions.get_mut(route.direction as usize) else {
-            return;
-        };
+        let link = self.topology.links.get_mut(route.link.0)?;
+        let direction = link.directions.get_mut(route.direction as usize)?;
         let Offer { record, ticket } = direction.offer(now, &mut datagram);
         self.note(&record, &datagram);
         match record.outcome {
-            Outcome::Arrives(at) => self.launch(record, datagram, at),
-            Outcome::Dropped(_) => {}
+            Outcome::Arrives(at) => Some((self.launch(&record, datagram, at)?, at)),
+            Outcome::Dropped(_) => None,
             Outcome::Queued => {
                 self.direction_mut(route.link, route.direction)
                     .enqueue(now, ticket, datagram);
                 self.serve(route.link, route.direction);
+                None
             }
         }
+    }
+
+    fn send_on(&mut self, travelling: Travelling, at: Instant) {
+        let slot = self.travelling.insert(travelling);
+        self.events.push(at, Event::Arrival(slot));
     }
 
     /// Lets a managed queue send what it can, and comes back when it can send more.
@@ -241,8 +262,10 @@ impl World {
         while let Some(settled) = self.direction_mut(link, direction).take_settled() {
             let Settled { record, datagram } = settled;
             self.note(&record, &datagram);
-            if let Outcome::Arrives(at) = record.outcome {
-                self.launch(record, datagram, at);
+            if let Outcome::Arrives(at) = record.outcome
+                && let Some(travelling) = self.launch(&record, datagram, at)
+            {
+                self.send_on(travelling, at);
             }
         }
         if let Some(at) = again.filter(|at| *at < Instant::FAR_FUTURE) {
@@ -260,28 +283,24 @@ impl World {
         }
     }
 
-    /// Onto the wire, with its copies.
-    fn launch(&mut self, record: PacketRecord, datagram: Datagram, at: Instant) {
-        let (link, direction) = (record.link, record.direction);
-        let Some(found) = self.topology.links.get(link.0) else {
-            return;
-        };
-        let to = match direction {
+    /// Onto the wire: its copies are on their way then, itself is for the caller to send on.
+    fn launch(
+        &mut self,
+        record: &PacketRecord,
+        datagram: Datagram,
+        at: Instant,
+    ) -> Option<Travelling> {
+        let found = self.topology.links.get(record.link.0)?;
+        let to = match record.direction {
             Direction::Forward => found.ends[1].host,
             Direction::Backward => found.ends[0].host,
         };
-        let by = Some((link, direction));
+        let by = Some((record.link, record.direction));
         for _ in 0..record.copies {
-            let copy = Travelling {
-                datagram: datagram.clone(),
-                to,
-                by,
-            };
-            let slot = self.travelling.insert(copy);
-            self.events.push(at, Event::Arrival(slot));
+            let datagram = datagram.clone();
+            self.send_on(Travelling { datagram, to, by }, at);
         }
-        let slot = self.travelling.insert(Travelling { datagram, to, by });
-        self.events.push(at, Event::Arrival(slot));
+        Some(Travelling { datagram, to, by })
     }
 
     pub(super) fn deliver_without_link(&mut self, datagram: Datagram) {
@@ -290,19 +309,16 @@ impl World {
         }
         match self.topology.owner(datagram.dst.ip()) {
             Some(to) => {
-                let slot = self.travelling.insert(Travelling {
-                    datagram,
-                    to,
-                    by: None,
-                });
-                self.events.push(self.now, Event::Arrival(slot));
+                let by = None;
+                self.send_on(Travelling { datagram, to, by }, self.now);
             }
             None => self.stats.unroutable += 1,
         }
     }
 
-    /// At the end of a link: into the program, or onwards.
-    fn arrive(&mut self, travelling: Travelling) {
+    /// At the end of a link: into the program, or onwards. What is at the end of the next link before
+    /// anything else happens is returned.
+    fn arrive(&mut self, travelling: Travelling) -> Option<Travelling> {
         let Travelling {
             mut datagram,
             to,
@@ -315,27 +331,31 @@ impl World {
         let now = self.now;
         if self.host_mut(to).node.is_none() {
             let src = datagram.src.ip();
-            return self.forward(to, src, datagram);
+            let (travelling, at) = self.forward(to, src, datagram)?;
+            if at == now && !self.events.has_at(now) {
+                return Some(travelling);
+            }
+            self.send_on(travelling, at);
+            return None;
         }
         if !self.is_of(to, datagram.dst.ip()) {
             self.stats.unroutable += 1;
-            return;
+            return None;
         }
         let host = self.host_mut(to);
-        let Some(node) = &mut host.node else {
-            return;
-        };
+        let node = host.node.as_mut()?;
         if let Some(nat) = &host.nat {
             match nat.inbound(datagram.dst) {
                 Some(inner) => datagram.dst = inner,
                 None => {
                     self.stats.nat_dropped += 1;
-                    return;
+                    return None;
                 }
             }
         }
         node.handle_datagram(now, datagram);
         self.stats.delivered += 1;
         self.pump(to);
+        None
     }
 }

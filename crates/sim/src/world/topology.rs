@@ -117,9 +117,14 @@ impl HostAddresses for Vec<SocketAddr> {
     }
 }
 
-/// Routes that a host remembers: more than a set-up has pairs, whatever source addresses a program
-/// makes up.
-const MAX_ROUTES: usize = 4096;
+/// Places for routes: of a router, through which all pairs go, and of any other host. Powers of two.
+const ROUTER_ROUTES: usize = 1024;
+const HOST_ROUTES: usize = 8;
+/// Places in a row that a route may have.
+const ROW: usize = 4;
+
+/// Source and destination.
+type Pair = (IpAddr, IpAddr);
 
 pub(super) struct Host {
     pub(super) addresses: Vec<SocketAddr>,
@@ -132,8 +137,8 @@ pub(super) struct Host {
     pub(super) waking: bool,
     /// Timeouts handled at the same instant.
     pub(super) timeouts: (Instant, u32),
-    /// Routes taken, by source and destination: traffic repeats itself.
-    routes: BTreeMap<(IpAddr, IpAddr), Route>,
+    /// Routes taken lately, each at the place that its addresses have: traffic repeats itself.
+    routes: Vec<Option<(Pair, Route)>>,
 }
 
 impl Host {
@@ -145,7 +150,7 @@ impl Host {
             timer: None,
             waking: false,
             timeouts: (Instant::ZERO, 0),
-            routes: BTreeMap::new(),
+            routes: Vec::new(),
         }
     }
 
@@ -251,15 +256,25 @@ impl Topology {
 
     /// The next link of a packet that is at `from`; `src` is the host's own address.
     pub(super) fn route(&mut self, from: HostId, src: IpAddr, dst: IpAddr) -> Option<Route> {
-        if let Some(route) = self.hosts.get(from.0)?.routes.get(&(src, dst)) {
+        let host = self.hosts.get_mut(from.0)?;
+        if host.routes.is_empty() {
+            let places = if host.forwards() {
+                ROUTER_ROUTES
+            } else {
+                HOST_ROUTES
+            };
+            host.routes = vec![None; places];
+        }
+        let first = spread((src, dst)) % (host.routes.len() / ROW) * ROW;
+        let row = host.routes.get(first..first + ROW)?;
+        let known = row.iter().flatten().find(|(pair, _)| *pair == (src, dst));
+        if let Some((_, route)) = known {
             return Some(*route);
         }
+        let free = row.iter().position(Option::is_none).unwrap_or_default();
         let route = self.search(from, src, dst)?;
         let routes = &mut self.hosts.get_mut(from.0)?.routes;
-        if routes.len() >= MAX_ROUTES {
-            routes.clear();
-        }
-        routes.insert((src, dst), route);
+        *routes.get_mut(first + free)? = Some(((src, dst), route));
         Some(route)
     }
 
@@ -343,6 +358,19 @@ impl Topology {
             ))
         })
     }
+}
+
+/// A number for two addresses; neighbouring ones get numbers far apart (Fibonacci hashing).
+fn spread((src, dst): Pair) -> usize {
+    let low = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => u64::from(ip.to_bits()),
+        IpAddr::V6(ip) => {
+            let bits = ip.to_bits();
+            (bits >> 64) as u64 ^ bits as u64
+        }
+    };
+    let mixed = (low(src) ^ low(dst).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 48) as usize
 }
 
 fn serves(end: LinkEnd, ip: IpAddr) -> bool {

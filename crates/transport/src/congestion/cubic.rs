@@ -43,11 +43,18 @@ pub struct CubicConfig {
     /// 0.7 at the most, instead of always to 0.7; the controller is then `cubic-rtt-scaled`.
     /// Default off.
     pub rtt_scaled: bool,
+    /// Whether the curve's time counts from the reduction, as in several other stacks, instead of
+    /// from the end of the recovery period, where congestion avoidance begins (RFC 9438 s4.2, RFC 9002
+    /// s7.3.2); the controller is then `cubic-from-cut`. Windows grow a round trip sooner, queues
+    /// overflow more often. Default off.
+    pub curve_from_cut: bool,
 }
 
 impl CubicConfig {
     const fn name(&self) -> &'static str {
-        if self.rtt_scaled {
+        if self.curve_from_cut {
+            "cubic-from-cut"
+        } else if self.rtt_scaled {
             "cubic-rtt-scaled"
         } else {
             "cubic"
@@ -63,6 +70,7 @@ impl Default for CubicConfig {
             paced: true,
             fast_convergence: true,
             rtt_scaled: false,
+            curve_from_cut: false,
         }
     }
 }
@@ -106,9 +114,10 @@ struct Curve {
 }
 
 impl Curve {
-    /// Starts the stage at the first ACK after recovery or slow start.
-    fn begin(&mut self, now: Instant, window: f64, mtu: f64) {
-        self.epoch = Some(now);
+    /// Starts the stage, at the first ACK after recovery or slow start, with its time counting from
+    /// `epoch`.
+    fn begin(&mut self, epoch: Instant, window: f64, mtu: f64) {
+        self.epoch = Some(epoch);
         self.w_est = window;
         if self.w_max <= window {
             // After a slow start without loss or after persistent congestion there is no old
@@ -241,7 +250,8 @@ impl Cubic {
         }
         let mtu = self.mtu as f64;
         if self.curve.epoch.is_none() {
-            self.curve.begin(event.now, self.window, mtu);
+            let cut = self.recovery_start.filter(|_| self.config.curve_from_cut);
+            self.curve.begin(cut.unwrap_or(event.now), self.window, mtu);
         }
         // Time without use of the window does not count, or it would leap afterwards.
         if let Some(since) = self.unused_since.take() {

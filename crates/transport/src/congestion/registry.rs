@@ -25,8 +25,12 @@ const ENTRIES: &[Entry] = &[
     ("balia", || Arc::new(BaliaFactory::default())),
 ];
 
-/// Controls for experiments, which harm others on a real network.
-const LAB_ENTRIES: &[Entry] = &[("ignore-loss", || Arc::new(IgnoreLossFactory::default()))];
+/// Controls for experiments: what would harm others on a real network, and rules that documents do not
+/// have but other stacks do.
+const LAB_ENTRIES: &[Entry] = &[
+    ("ignore-loss", || Arc::new(IgnoreLossFactory::default())),
+    ("cubic-from-cut", || Arc::new(cubic_from_cut())),
+];
 
 /// Every name to offer for use, in a fixed order.
 pub fn names() -> impl ExactSizeIterator<Item = &'static str> + Clone {
@@ -55,6 +59,13 @@ pub fn by_name(name: &str) -> Option<SharedControllerFactory> {
 fn cubic_rtt_scaled() -> CubicFactory {
     CubicFactory::new(CubicConfig {
         rtt_scaled: true,
+        ..CubicConfig::default()
+    })
+}
+
+fn cubic_from_cut() -> CubicFactory {
+    CubicFactory::new(CubicConfig {
+        curve_from_cut: true,
         ..CubicConfig::default()
     })
 }

@@ -390,3 +390,27 @@ fn scaled_back_off_tells_random_loss_from_a_full_queue() {
     assert!(scaled > 0.8 && scaled > 5.0 * plain);
     assert!(clean > 0.9 && lost < 0.02);
 }
+
+/// The same reduction, with a recovery of one round trip: where the curve's time counts from the cut it
+/// is a round trip ahead.
+#[test]
+fn a_curve_from_the_cut_is_a_round_trip_ahead() {
+    let regrown = |curve_from_cut: bool| {
+        let mut cc = controller(100);
+        cc.config.curve_from_cut = curve_from_cut;
+        cc.threshold = cc.window;
+        lose(&mut cc, 0.9, 1.0, false);
+        // Packets of the recovery period change nothing; the first of those after it begins the curve.
+        cc.on_ack(&ack(0.95, 1.05, MTU, 100));
+        assert_eq!(packets(&cc), 70.0);
+        assert_eq!(cc.curve.epoch, None);
+        cc.on_ack(&ack(1.001, 1.1, MTU, 100));
+        (cc.curve.epoch, after(cc, 1.1, 100, 2.0))
+    };
+    let (from_avoidance, plain) = regrown(false);
+    let (from_cut, early) = regrown(true);
+    assert_eq!((from_avoidance, from_cut), (Some(at(1.1)), Some(at(1.0))));
+    for ((_, plain), (_, early)) in plain.iter().zip(&early) {
+        assert!(early > plain, "{early} is not above {plain}");
+    }
+}
