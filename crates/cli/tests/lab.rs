@@ -210,6 +210,10 @@ fn results_can_be_moved_shown_and_traced() {
     assert!(page.contains("A small plan"));
     let show = lab(root, &["show", "moved", "7", "--audit", "--pcap"]);
     assert!(show.status.success(), "{}", told(&show));
+    let said = String::from_utf8_lossy(&show.stdout);
+    let words = "audit: no link did what it cannot do as far as was checked\n\
+                 not checked: link bottleneck up: loss: which packets it picks\n";
+    assert!(said.contains(words), "{said}");
     // One way to write them.
     let (ours, theirs) = (root.join("cell-7"), root.join("moved/cell-7"));
     for entry in fs::read_dir(&ours).expect("traces") {

@@ -92,7 +92,7 @@ pub use link::{
     MAX_TRACE_BYTES, Outage, OutageMode, Pattern, Quantile, QueueSize, RateStep, RateSteps,
     RateWander, Reordering, Silences, Spread, Timing, TraceError, TraceSource, Turns, parse_trace,
 };
-pub use log::{Outcome, PacketRecord, Stage};
+pub use log::{Outcome, PacketRecord, Service, Stage};
 pub use node::{Datagram, Node, PAYLOAD_SHARE, ip_overhead};
 pub use rule::{PacketView, Rule, Verdict};
 pub use text::{QuantityError, format_duration, format_rate, parse_duration, parse_rate};

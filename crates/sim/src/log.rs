@@ -5,7 +5,10 @@
 use aws_lc_rs::digest;
 use tautline_transport::{time::Instant, units::Ecn};
 
-use crate::{Datagram, Direction, LinkId, link::DropCause};
+use crate::{
+    Datagram, Direction, DirectionConfig, LinkId,
+    link::{DirectionState, DropCause},
+};
 
 /// One packet offered to one direction of a link, or leaving its managed queue.
 ///
@@ -34,8 +37,22 @@ pub struct PacketRecord {
     pub corrupted: bool,
     /// Copies delivered beyond the first.
     pub copies: u8,
+    /// Whether a rule said something about it.
+    pub ruled: bool,
+    /// Its time at the transmitter, which may lie ahead; `None` where it never got there or waits in
+    /// a managed queue.
+    pub service: Option<Service>,
     /// What became of it.
     pub outcome: Outcome,
+}
+
+/// A packet's time at the transmitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// When its first byte began to be sent.
+    pub start: Instant,
+    /// When its last byte left.
+    pub departure: Instant,
 }
 
 /// At which point of its way a packet was recorded.
@@ -58,10 +75,28 @@ pub enum Outcome {
     Queued,
 }
 
-/// The bounded list of packets.
+/// What one direction was like until it was changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) link: LinkId,
+    pub(crate) direction: Direction,
+    /// When it was changed.
+    pub(crate) time: Instant,
+    /// Records that the log held then.
+    pub(crate) records: usize,
+    /// Whether it was configured, not cut or mended.
+    pub(crate) configured: bool,
+    /// The configuration until then.
+    pub(crate) config: DirectionConfig,
+    /// Whether the link was up until then.
+    pub(crate) up: bool,
+}
+
+/// The bounded list of packets, and what was changed meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct PacketLog {
     records: Vec<PacketRecord>,
+    changes: Vec<Change>,
     limit: usize,
     omitted: u64,
 }
@@ -69,9 +104,8 @@ pub(crate) struct PacketLog {
 impl PacketLog {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
-            records: Vec::new(),
             limit,
-            omitted: 0,
+            ..Self::default()
         }
     }
 
@@ -85,6 +119,24 @@ impl PacketLog {
 
     pub(crate) fn records(&self) -> &[PacketRecord] {
         &self.records
+    }
+
+    /// To be called before the change is made.
+    pub(crate) fn changes_now(&mut self, time: Instant, state: &DirectionState, configured: bool) {
+        let (link, direction) = state.place();
+        self.changes.push(Change {
+            link,
+            direction,
+            time,
+            records: self.records.len(),
+            configured,
+            config: state.config().clone(),
+            up: state.is_up(),
+        });
+    }
+
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     pub(crate) fn omitted(&self) -> u64 {

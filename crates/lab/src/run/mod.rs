@@ -280,11 +280,41 @@ impl Stage {
         &mut self.world
     }
 
-    /// Keeps a log of up to `packets` packets (about 80 bytes each) and checks at the end that no
+    /// Keeps a log of up to `packets` packets (about 100 bytes each) and checks at the end that no
     /// link did what it cannot do.
     pub fn audit(&mut self, packets: usize) {
         self.audited = true;
         self.world.enable_log(packets);
+    }
+
+    /// What an audit found, and what it could not check, in words; nothing where there was none.
+    fn audit_result(&self, scene: &Scene) -> (Vec<String>, Vec<String>) {
+        if !self.audited {
+            return (Vec::new(), Vec::new());
+        }
+        let audit = match tautline_sim::audit::audit(&self.world) {
+            Ok(audit) => audit,
+            Err(incomplete) => return (vec![incomplete.to_string()], Vec::new()),
+        };
+        let place = |link: LinkId, direction| {
+            let wire = scene.network.wires.get(link.index());
+            let name = wire.map_or("?", |wire| wire.name.as_str());
+            let way = match direction {
+                Direction::Forward => "up",
+                Direction::Backward => "down",
+            };
+            format!("link {name} {way}")
+        };
+        let violations = audit.violations.iter().map(|violation| {
+            let place = place(violation.link, violation.direction);
+            let packet = violation.index.map(|index| format!(", packet {index}"));
+            format!("{place}{}: {}", packet.unwrap_or_default(), violation.what)
+        });
+        let unchecked = audit.unchecked.iter().map(|unchecked| {
+            let place = place(unchecked.link, unchecked.direction);
+            format!("{place}: {}", unchecked.what.join("; "))
+        });
+        (violations.collect(), unchecked.collect())
     }
 
     /// Writes the packets of both directions of the first link down, as they reach it: before its
@@ -446,7 +476,9 @@ impl Stage {
                 up: player.receiver == End::Server,
                 direction: {
                     let mut homes = player.homes.iter();
-                    let up = homes.find_map(|(home, _)| scene.network.crossing(home, &flow.server));
+                    let up = homes.find_map(|(home, _)| {
+                        scene.network.crossing(home, &flow.server)
+                    });
                     up.map(|up| match player.receiver {
                         End::Client => up.opposite(),
                         End::Server => up,
@@ -471,14 +503,7 @@ impl Stage {
                 history: self.served.get(index).cloned().unwrap_or_default(),
             })
             .collect();
-        let violations = if self.audited {
-            match tautline_sim::audit::audit(&self.world) {
-                Ok(found) => found.iter().map(ToString::to_string).collect(),
-                Err(incomplete) => vec![incomplete.to_string()],
-            }
-        } else {
-            Vec::new()
-        };
+        let (violations, unchecked) = self.audit_result(scene);
         // Rates of what is finished are averaged over what it took, not to the next sample.
         let finished = flows.iter().filter(|flow| flow.measured);
         let finished = finished.map(|flow| flow.receiver.finished);
@@ -494,6 +519,7 @@ impl Stage {
         }
         Record {
             violations,
+            unchecked,
             end: end.since_origin(),
             window,
             flows,

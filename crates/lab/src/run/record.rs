@@ -239,6 +239,8 @@ pub struct Record {
     pub events: u64,
     /// What the audit found, if there was one.
     pub violations: Vec<String>,
+    /// What of which links' directions the audit could not check.
+    pub unchecked: Vec<String>,
 }
 
 impl Record {

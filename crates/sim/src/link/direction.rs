@@ -22,7 +22,7 @@ use super::{
 use crate::{
     Datagram, Direction, LinkId, RuleId,
     draw::Draws,
-    log::{Outcome, PacketRecord, Stage},
+    log::{Outcome, PacketRecord, Service, Stage},
     rule::{PacketView, Rule, Verdict},
 };
 
@@ -128,6 +128,14 @@ pub(crate) struct Settled {
     pub(crate) datagram: Datagram,
 }
 
+/// How a packet left what it was recorded at.
+struct Fate {
+    stage: Stage,
+    queue_bytes: u64,
+    service: Option<Service>,
+    outcome: Outcome,
+}
+
 /// What the rules and the script want for a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
@@ -136,6 +144,8 @@ pub(super) struct Faults {
     pub(super) replaced: bool,
     pub(super) held: Option<Duration>,
     pub(super) copies: u8,
+    /// Whether a rule said something.
+    pub(super) ruled: bool,
 }
 
 impl DirectionState {
@@ -249,16 +259,16 @@ impl DirectionState {
             }
             None => {
                 let mut transmitter = Transmitter::new(server, limit).resume(free_at, busy);
-                let departures: Vec<(Waiting, Instant)> = waiting
+                let services: Vec<(Waiting, Service)> = waiting
                     .into_iter()
                     .map(|packet| {
-                        let departure = transmitter.push_anyway(now, packet.ip_bytes);
-                        (packet, departure)
+                        let service = transmitter.push_anyway(now, packet.ip_bytes);
+                        (packet, service)
                     })
                     .collect();
                 self.queue = Queue::Tail(Box::new(transmitter));
-                for (packet, departure) in departures {
-                    self.depart(now, packet, departure);
+                for (packet, service) in services {
+                    self.depart(now, packet, service);
                 }
             }
         }
@@ -267,6 +277,14 @@ impl DirectionState {
 
     pub(crate) fn was_reconfigured(&self) -> bool {
         self.reconfigured
+    }
+
+    pub(crate) fn place(&self) -> (LinkId, Direction) {
+        (self.link, self.direction)
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
     }
 
     pub(crate) fn set_up(&mut self, up: bool) {
@@ -331,15 +349,23 @@ impl DirectionState {
         };
 
         let queue_bytes = self.queue.waiting_bytes(now);
-        let outcome = match self.admit(now, datagram, &ticket.faults) {
+        let admitted = self.admit(now, datagram, &ticket.faults);
+        let service = admitted.unwrap_or(None);
+        let outcome = match admitted {
             Ok(None) => Outcome::Queued,
-            Ok(Some(departure)) => self.cross(departure, &mut ticket, datagram),
+            Ok(Some(service)) => self.cross(service.departure, &mut ticket, datagram),
             Err(cause) => Outcome::Dropped(cause),
         };
         if let Outcome::Dropped(cause) = outcome {
             self.stats.on_drop(now, cause);
         }
-        let record = self.record(now, Stage::Offered, &ticket, datagram, queue_bytes, outcome);
+        let fate = Fate {
+            stage: Stage::Offered,
+            queue_bytes,
+            service,
+            outcome,
+        };
+        let record = self.record(now, &ticket, datagram, fate);
         Offer { record, ticket }
     }
 
@@ -376,7 +402,7 @@ impl DirectionState {
             let next = managed.next(now, &mut victims);
             self.settle(now, victims);
             match next {
-                Next::Departs(packet, departure) => self.depart(now, packet, departure),
+                Next::Departs(packet, service) => self.depart(now, packet, service),
                 Next::Later(at) => return at,
             }
         }
@@ -399,12 +425,16 @@ impl DirectionState {
     fn record(
         &self,
         now: Instant,
-        stage: Stage,
         ticket: &Ticket,
         datagram: &Datagram,
-        queue_bytes: u64,
-        outcome: Outcome,
+        fate: Fate,
     ) -> PacketRecord {
+        let Fate {
+            stage,
+            queue_bytes,
+            service,
+            outcome,
+        } = fate;
         let arrives = matches!(outcome, Outcome::Arrives(_));
         PacketRecord {
             time: now,
@@ -417,6 +447,8 @@ impl DirectionState {
             ecn: datagram.ecn,
             corrupted: arrives && ticket.faults.replaced,
             copies: if arrives { ticket.faults.copies } else { 0 },
+            ruled: ticket.faults.ruled,
+            service,
             outcome,
         }
     }
@@ -428,19 +460,25 @@ impl DirectionState {
                 Reason::Full => DropCause::Queue,
                 Reason::Managed => DropCause::Aqm,
             };
-            self.left_queue(now, packet, Outcome::Dropped(cause));
+            self.left_queue(now, packet, None, Outcome::Dropped(cause));
         }
     }
 
     /// A packet leaves a managed queue for the wire.
-    fn depart(&mut self, now: Instant, mut packet: Waiting, departure: Instant) {
+    fn depart(&mut self, now: Instant, mut packet: Waiting, service: Service) {
         self.stats.ce_marked += u64::from(packet.marked);
-        self.stats.served(packet.since, departure);
-        let outcome = self.cross(departure, &mut packet.ticket, &mut packet.datagram);
-        self.left_queue(now, packet, outcome);
+        self.stats.served(packet.since, service.departure);
+        let outcome = self.cross(service.departure, &mut packet.ticket, &mut packet.datagram);
+        self.left_queue(now, packet, Some(service), outcome);
     }
 
-    fn left_queue(&mut self, now: Instant, packet: Waiting, outcome: Outcome) {
+    fn left_queue(
+        &mut self,
+        now: Instant,
+        packet: Waiting,
+        service: Option<Service>,
+        outcome: Outcome,
+    ) {
         if let Outcome::Dropped(cause) = outcome {
             self.stats.on_drop(now, cause);
         }
@@ -448,14 +486,13 @@ impl DirectionState {
             ticket, datagram, ..
         } = packet;
         let queue_bytes = self.queue.waiting_bytes(now);
-        let record = self.record(
-            now,
-            Stage::Dequeued,
-            &ticket,
-            &datagram,
+        let fate = Fate {
+            stage: Stage::Dequeued,
             queue_bytes,
+            service,
             outcome,
-        );
+        };
+        let record = self.record(now, &ticket, &datagram, fate);
         self.settled.push_back(Settled { record, datagram });
     }
 
@@ -497,6 +534,7 @@ impl DirectionState {
                 counted = verdict;
             }
         }
+        faults.ruled = counted != Verdict::Pass;
         match counted {
             Verdict::Pass => {}
             Verdict::Drop => faults.drop = true,
@@ -512,13 +550,13 @@ impl DirectionState {
         faults
     }
 
-    /// The way into the queue: the departure if it is known already, or why there is none.
+    /// The way into the queue: its service if it is known already, or why there is none.
     fn admit(
         &mut self,
         now: Instant,
         datagram: &mut Datagram,
         faults: &Faults,
-    ) -> Result<Option<Instant>, DropCause> {
+    ) -> Result<Option<Service>, DropCause> {
         let ip_bytes = datagram.ip_bytes();
         if faults.drop {
             return Err(DropCause::Rule);
@@ -536,12 +574,12 @@ impl DirectionState {
             Some(threshold) => above(threshold, &mut self.queue),
             None => false,
         };
-        let departure = match &mut self.queue {
+        let service = match &mut self.queue {
             Queue::Tail(transmitter) => {
-                let departure = transmitter.push(now, ip_bytes).ok_or(DropCause::Queue)?;
-                self.stats.served(now, departure);
+                let service = transmitter.push(now, ip_bytes).ok_or(DropCause::Queue)?;
+                self.stats.served(now, service.departure);
                 self.note_queue(now);
-                Some(departure)
+                Some(service)
             }
             Queue::Managed(_) => None,
         };
@@ -549,6 +587,6 @@ impl DirectionState {
             datagram.ecn = Ecn::Ce;
             self.stats.ce_marked += 1;
         }
-        Ok(departure)
+        Ok(service)
     }
 }

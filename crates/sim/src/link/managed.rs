@@ -11,6 +11,7 @@ use super::{
     aqm::{ManagedQueue, Victims, Waiting},
     server::Server,
 };
+use crate::log::Service;
 
 #[derive(Debug)]
 pub(crate) struct Managed {
@@ -25,8 +26,8 @@ pub(crate) struct Managed {
 /// What [`Managed::next`] found.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// This packet's last byte leaves at this time.
-    Departs(Waiting, Instant),
+    /// This packet is sent now.
+    Departs(Waiting, Service),
     /// Nothing leaves now; look again at this time, if there is one.
     Later(Option<Instant>),
 }
@@ -78,10 +79,10 @@ impl Managed {
             }
             if let Some(packet) = self.queue.pop(now, victims) {
                 let follows = self.free_at == start;
-                let finish = self.server.serve(start, packet.ip_bytes, follows);
-                self.free_at = finish;
-                self.committed += finish.saturating_since(start);
-                return Next::Departs(packet, finish);
+                let departure = self.server.serve(start, packet.ip_bytes, follows);
+                self.free_at = departure;
+                self.committed += departure.saturating_since(start);
+                return Next::Departs(packet, Service { start, departure });
             }
         }
         Next::Later(None)

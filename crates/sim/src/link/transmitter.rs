@@ -8,12 +8,12 @@ use std::{collections::VecDeque, time::Duration};
 use tautline_transport::time::Instant;
 
 use super::{queue::Limit, server::Server};
+use crate::log::Service;
 
-/// One packet's time at the transmitter.
+/// A packet that is or will be sent.
 #[derive(Clone, Copy, Debug)]
-struct Service {
-    start: Instant,
-    finish: Instant,
+struct Sending {
+    service: Service,
     ip_bytes: u32,
 }
 
@@ -22,10 +22,10 @@ pub(crate) struct Transmitter {
     server: Server,
     limit: Limit,
     /// Packets whose service has not started at the last look.
-    waiting: VecDeque<Service>,
+    waiting: VecDeque<Sending>,
     waiting_bytes: u64,
     /// The packet whose service started last.
-    current: Option<Service>,
+    current: Option<Sending>,
     free_at: Instant,
     /// Time of all services, also those still to come.
     committed: Duration,
@@ -72,8 +72,8 @@ impl Transmitter {
         self.waiting.len() as u64
     }
 
-    /// Queues a packet and tells when its last byte leaves; `None` when the queue is full.
-    pub(crate) fn push(&mut self, now: Instant, ip_bytes: u32) -> Option<Instant> {
+    /// Queues a packet and tells when it is sent; `None` when the queue is full.
+    pub(crate) fn push(&mut self, now: Instant, ip_bytes: u32) -> Option<Service> {
         self.advance(now);
         let start = self.server.next_start(self.free_at.max(now));
         if start > now
@@ -86,41 +86,41 @@ impl Transmitter {
     }
 
     /// [`Transmitter::push`] whatever the limit.
-    pub(crate) fn push_anyway(&mut self, now: Instant, ip_bytes: u32) -> Instant {
+    pub(crate) fn push_anyway(&mut self, now: Instant, ip_bytes: u32) -> Service {
         let start = self.server.next_start(self.free_at.max(now));
         self.commit(now, start, ip_bytes)
     }
 
-    fn commit(&mut self, now: Instant, start: Instant, ip_bytes: u32) -> Instant {
+    fn commit(&mut self, now: Instant, start: Instant, ip_bytes: u32) -> Service {
         let follows = self.free_at > now && start == self.free_at;
-        let finish = self.server.serve(start, ip_bytes, follows);
-        let service = Service {
-            start,
-            finish,
-            ip_bytes,
-        };
-        self.free_at = finish;
-        self.committed += finish.saturating_since(start);
+        let departure = self.server.serve(start, ip_bytes, follows);
+        let service = Service { start, departure };
+        self.free_at = departure;
+        self.committed += departure.saturating_since(start);
+        let sending = Sending { service, ip_bytes };
         if start > now {
-            self.waiting.push_back(service);
+            self.waiting.push_back(sending);
             self.waiting_bytes += u64::from(ip_bytes);
         } else {
-            self.current = Some(service);
+            self.current = Some(sending);
         }
-        finish
+        service
     }
 
     /// Time spent sending until `now`.
     pub(crate) fn busy(&self, now: Instant) -> Duration {
-        let ahead = |service: &Service| service.finish.saturating_since(service.start.max(now));
+        let ahead = |sending: &Sending| {
+            let Service { start, departure } = sending.service;
+            departure.saturating_since(start.max(now))
+        };
         let future: Duration = self.waiting.iter().chain(&self.current).map(ahead).sum();
         self.committed.saturating_sub(future)
     }
 
     fn advance(&mut self, now: Instant) {
-        while let Some(service) = self.waiting.front().filter(|s| s.start <= now) {
-            self.waiting_bytes -= u64::from(service.ip_bytes);
-            self.current = Some(*service);
+        while let Some(sending) = self.waiting.front().filter(|s| s.service.start <= now) {
+            self.waiting_bytes -= u64::from(sending.ip_bytes);
+            self.current = Some(*sending);
             self.waiting.pop_front();
         }
     }

@@ -55,6 +55,7 @@ impl World {
             .delay;
         let round_trip = config.delay.saturating_add(other);
         let now = self.now;
+        self.note_change(link, direction, true);
         self.direction_mut(link, direction)
             .reconfigure(now, config, round_trip);
         self.serve(link, direction);
@@ -67,7 +68,17 @@ impl World {
     /// When the link is unknown.
     pub fn set_link_up(&mut self, link: LinkId, up: bool) {
         for direction in Direction::BOTH {
+            self.note_change(link, direction, false);
             self.direction_mut(link, direction).set_up(up);
+        }
+    }
+
+    /// Keeps what a direction is like before it is changed, where there is a log.
+    fn note_change(&mut self, link: LinkId, direction: Direction, configured: bool) {
+        let found = self.topology.links.get(link.0);
+        let state = found.and_then(|found| found.directions.get(direction as usize));
+        if let (Some(log), Some(state)) = (&mut self.log, state) {
+            log.changes_now(self.now, state, configured);
         }
     }
 

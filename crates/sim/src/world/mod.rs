@@ -26,7 +26,7 @@ use self::{
 use crate::{
     Datagram, DirectionConfig, DirectionStats, LinkConfig, Node,
     link::DirectionState,
-    log::{PacketLog, PacketRecord, TraceHash},
+    log::{Change, PacketLog, PacketRecord, TraceHash},
 };
 
 /// A rule added with [`World::add_rule`].
@@ -195,8 +195,8 @@ impl World {
         Ok(id)
     }
 
-    /// Keeps a record of every packet offered to a link, up to `max_records` (64 bytes each); two where a
-    /// queue is managed.
+    /// Keeps a record of every packet offered to a link, up to `max_records` (96 bytes each); two where a
+    /// queue is managed. What configurations were before they are changed is kept too.
     pub fn enable_log(&mut self, max_records: usize) {
         self.log = Some(PacketLog::new(max_records));
     }
@@ -306,6 +306,17 @@ impl World {
     /// The packets recorded since [`World::enable_log`]; empty without it.
     pub fn log(&self) -> &[PacketRecord] {
         self.log.as_ref().map_or(&[], PacketLog::records)
+    }
+
+    /// What directions were before they were changed, since [`World::enable_log`].
+    pub(crate) fn log_changes(&self) -> &[Change] {
+        self.log.as_ref().map_or(&[], PacketLog::changes)
+    }
+
+    /// Whether a link is up. Unknown links are not.
+    pub(crate) fn is_up(&self, link: LinkId, direction: Direction) -> bool {
+        let found = self.topology.links.get(link.0);
+        found.is_some_and(|found| found.directions[direction as usize].is_up())
     }
 
     /// Packets that the log had no room for.

@@ -1,6 +1,7 @@
 //! Black-box tests of the simulator: nodes send, links do what their configuration says.
 
 mod aqm;
+mod audit;
 mod determinism;
 mod faults;
 mod link;

@@ -90,7 +90,7 @@ fn outages() -> impl Strategy<Value = Vec<Outage>> {
 }
 
 /// What makes the rate of a direction vary, and what stops its transmitter.
-fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
+pub(crate) fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
     let rate = |n: u64| Rate::from_bytes_per_second(1_000 + (seed >> n) % 1_000_000);
     let micros = |n: u64| Duration::from_micros(1_000 + (seed >> n) % 50_000);
     match kind {
@@ -191,7 +191,7 @@ fn vary(config: &mut DirectionConfig, kind: u8, seed: u64) {
 }
 
 prop_compose! {
-    fn direction()(
+    pub(crate) fn direction()(
         variation in (0u8..16, any::<u64>()),
         rate in proptest::option::of(1_000u64..10_000_000),
         delay in duration(100_000),
@@ -230,7 +230,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn traffic()(
+    pub(crate) fn traffic()(
         sends in proptest::collection::vec((0u64..5_000_000, 8usize..1_600, 0u8..4), 1..150),
     ) -> Vec<Planned> {
         let mut now = 0;

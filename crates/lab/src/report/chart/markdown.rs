@@ -90,11 +90,19 @@ fn table(table: &Table, out: &mut String) {
     out.push('\n');
 }
 
-/// `words` on one line, with what Markdown and HTML give a meaning made plain.
+/// `words` on one line, with what Markdown and HTML give a meaning made plain, but for code between
+/// backticks.
 fn text(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
     let mut coming = words.chars().peekable();
     while let Some(c) = coming.next() {
+        if c == '`'
+            && let Some(code) = code_before_backtick(coming.clone())
+        {
+            out.push_str(&format!("`{code}`"));
+            coming.nth(code.chars().count());
+            continue;
+        }
         match c {
             // Only these make a link of brackets.
             ']' if matches!(coming.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
@@ -116,6 +124,23 @@ fn text(words: &str) -> String {
     out.trim().to_owned()
 }
 
+/// What comes before the next backtick, if that is code: not empty, on one line, without what tables
+/// and longer fences give a meaning.
+fn code_before_backtick(coming: impl Iterator<Item = char>) -> Option<String> {
+    let mut code = String::new();
+    for c in coming {
+        match c {
+            '`' => {
+                let fits = !code.is_empty() && code.trim() == code;
+                return fits.then_some(code);
+            }
+            '|' | '\n' | '\r' => return None,
+            c => code.push(c),
+        }
+    }
+    None
+}
+
 fn longest_run(code: &str) -> usize {
     let (mut longest, mut run) = (0, 0);
     for c in code.chars() {
@@ -123,4 +148,25 @@ fn longest_run(code: &str) -> usize {
         longest = longest.max(run);
     }
     longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn code_stays_code_and_the_rest_is_plain() {
+        for (words, markdown) in [
+            (
+                "as `cubic`, `a < b` and `x*`",
+                "as `cubic`, `a < b` and `x*`",
+            ),
+            ("a < b, x* and c_d", "a &lt; b, x\\* and c_d"),
+            ("one ` alone, `` none", "one \\` alone, \\`\\` none"),
+            ("`a | b` is a cell's end", "\\`a \\| b\\` is a cell's end"),
+            ("` a` and\n`b", "\\` a\\` and \\`b"),
+        ] {
+            assert_eq!(text(words), markdown, "{words}");
+        }
+    }
 }
