@@ -476,9 +476,7 @@ impl Stage {
                 up: player.receiver == End::Server,
                 direction: {
                     let mut homes = player.homes.iter();
-                    let up = homes.find_map(|(home, _)| {
-                        scene.network.crossing(home, &flow.server)
-                    });
+                    let up = homes.find_map(|(home, _)| scene.network.crossing(home, &flow.server));
                     up.map(|up| match player.receiver {
                         End::Client => up.opposite(),
                         End::Server => up,

@@ -332,8 +332,16 @@ impl DirectionState {
                 faults: Faults::default(),
             };
             self.stats.served(now, now);
-            let outcome = Outcome::Arrives(now + delay);
-            let record = self.record(now, Stage::Offered, &ticket, datagram, 0, outcome);
+            let fate = Fate {
+                stage: Stage::Offered,
+                queue_bytes: 0,
+                service: Some(Service {
+                    start: now,
+                    departure: now,
+                }),
+                outcome: Outcome::Arrives(now + delay),
+            };
+            let record = self.record(now, &ticket, datagram, fate);
             return Offer { record, ticket };
         }
         // Asked for every packet, whatever else happens to it, so that a pick depends on the
