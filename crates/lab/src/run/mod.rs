@@ -16,9 +16,9 @@ use tautline_sim::{
     Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
 };
 use tautline_transport::time::Instant;
+pub use timed::cut_off;
 pub use traces::{TraceError, Traces, Wanted, packets};
 
-use self::timed::Timed;
 use crate::{
     scene::{Flow, Scene, SceneError},
     session::Half,
@@ -186,7 +186,7 @@ impl Stage {
         let program = flow.workload.program();
         let mut half = program.client(seed);
         if let Some(stop) = flow.stop {
-            half = Box::new(Timed::new(half, Instant::ZERO + stop.0));
+            half = cut_off(half, Instant::ZERO + stop.0);
         }
         let client = EndSetup {
             local: client_at,
@@ -452,26 +452,11 @@ impl Stage {
         } else {
             Vec::new()
         };
-        // Rates of what is finished are averaged over what it took, not to the next sample.
-        let finished = flows.iter().filter(|flow| flow.measured);
-        let finished = finished.map(|flow| flow.receiver.finished);
-        let over = finished
-            .reduce(|last, one| Some(last?.max(one?)))
-            .flatten()
-            .map_or(end, |last| last.min(end));
-        // Nor over a time in which nothing was played any more.
-        let (from, to) = scene.window_or(over.since_origin());
-        let window = (from, to.min(over.since_origin()));
-        for flow in &mut flows {
-            flow.window = window;
-        }
         Record {
             violations,
-            end: end.since_origin(),
-            window,
-            flows,
             links,
             events: self.world.stats().events,
+            ..Record::of_flows(scene, end, flows)
         }
     }
 }
