@@ -45,6 +45,8 @@ struct Waiting {
     config: Arc<ServerConfig>,
     half: Box<dyn Half>,
     counts: bool,
+    /// What its workload comes to, if that is bounded.
+    volume: Option<u64>,
     allowance: Allowance,
     comes: oneshot::Receiver<Incoming>,
 }
@@ -109,7 +111,6 @@ impl Run {
         let kept: BTreeMap<String, Arc<str>> =
             kept.map(|(path, text)| (path, text.into())).collect();
         let inputs = Inputs::Kept(Arc::new(kept));
-        let mut left = limits.bytes;
         let mut run = Self {
             house: Arc::clone(house),
             keys: Vec::new(),
@@ -120,13 +121,14 @@ impl Run {
             stop: watch::channel(false).0,
         };
         for flow in ask.flows {
-            run.add(flow, &inputs, &mut left)?;
+            run.add(flow, &inputs)?;
         }
+        run.share(limits.bytes)?;
         let keys = run.keys.clone();
         Ok((run, keys))
     }
 
-    fn add(&mut self, flow: FlowAsk, inputs: &Inputs, left: &mut u64) -> Result<(), String> {
+    fn add(&mut self, flow: FlowAsk, inputs: &Inputs) -> Result<(), String> {
         let options = &flow.options;
         if let Some((key, problem)) = refusal(options) {
             return Err(format!("{key}: {problem}"));
@@ -142,19 +144,6 @@ impl Run {
             messages_fit(messages, flow.seed)?;
         }
         let program = workload.program();
-        // Without a size of its own, what is left of the limit is all that it gets.
-        let volume = program
-            .volume(flow.seed)
-            .map(|volume| volume.saturating_add(AROUND));
-        let sent_bytes = volume.unwrap_or(*left);
-        if sent_bytes > *left {
-            return Err(format!(
-                "a run of {sent_bytes} application bytes or more; this far end serves {} a run: make it \
-                 smaller, or start the far end with a larger --max-bytes",
-                self.house.limits.bytes
-            ));
-        }
-        *left -= sent_bytes;
         let config = self.house.run_config(transport);
         let config = config.map_err(|error| error.to_string())?;
         let key = trust::token().map_err(|_| "no randomness on this machine".to_owned())?;
@@ -166,13 +155,38 @@ impl Run {
             config: Arc::new(config),
             half: program.server(flow.seed),
             counts: program.receiver() == End::Server,
-            allowance: Allowance {
-                sent_bytes,
-                received_bytes: self.house.limits.bytes,
-                streams: STREAMS,
-            },
+            volume: program
+                .volume(flow.seed)
+                .map(|volume| volume.saturating_add(AROUND)),
+            allowance: Allowance::NO_LIMIT,
             comes,
         });
+        Ok(())
+    }
+
+    /// Says how much each connection moves at most: what its workload comes to; those without a size share
+    /// what is left.
+    fn share(&mut self, bytes: u64) -> Result<(), String> {
+        let sized = self.waiting.iter().filter_map(|waiting| waiting.volume);
+        let sized = sized.fold(0, u64::saturating_add);
+        let left = bytes.checked_sub(sized).ok_or_else(|| {
+            format!(
+                "a run of {sized} application bytes or more; this far end serves {bytes} a run: make it \
+                 smaller, or start the far end with a larger --max-bytes"
+            )
+        })?;
+        let endless = self
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.volume.is_none());
+        let share = left / (endless.count() as u64).max(1);
+        for waiting in &mut self.waiting {
+            waiting.allowance = Allowance {
+                sent_bytes: waiting.volume.unwrap_or(share),
+                received_bytes: bytes,
+                streams: STREAMS,
+            };
+        }
         Ok(())
     }
 
