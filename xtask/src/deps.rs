@@ -15,9 +15,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tautline", &["tautline-transport"]),
     ("tautline-h3", &["tautline"]),
     (
+        "tautline-field",
+        &["tautline", "tautline-lab", "tautline-transport"],
+    ),
+    (
         "tautline-cli",
         &[
             "tautline",
+            "tautline-field",
             "tautline-h3",
             "tautline-lab",
             "tautline-sim",
@@ -36,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "tautline-calibration",
         &[
             "tautline",
+            "tautline-field",
             "tautline-lab",
             "tautline-sim",
             "tautline-transport",

@@ -88,6 +88,7 @@ pub(crate) fn main() -> Result<()> {
         smoke: arguments.smoke,
         draw: arguments.draw,
         seeds: Some(arguments.runs),
+        field: None,
     };
     let (mut groups, mut emulation) = (Vec::new(), Emulation::default());
     let before = load();

@@ -1,26 +1,35 @@
 //! Tautline on sockets: the server in one place, the client in the other.
 //!
-//! The conversation is that of the laboratory's workloads: a request of 25 bytes, an answer of
-//! filler. So is the clock: from `connect` to the last byte at the application, or from the request
-//! where a plan lets that wait for all paths. Several paths are opened as `get --paths` does it: the
+//! The conversation is that of the plan's workload, whose halves run over sockets as in field runs
+//! (`tautline_field::live`). So is the clock: from `connect` to the last byte at the application, or from the
+//! request where a plan lets that wait for all paths. Several paths are opened as `get --paths` does it: the
 //! handshake over the first, each other one as soon as that is done.
 
 use std::{
+    future::IntoFuture,
     net::SocketAddr,
     sync::{Arc, mpsc},
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
-use tautline::{Bytes, ClientConfig, Connection, Endpoint, LocalEnd, ServerConfig};
-use tautline_lab::stack::Ready;
+use anyhow::{Context, Result, bail, ensure};
+use tautline::{ClientConfig, Connection, Endpoint, LocalEnd, ServerConfig};
+use tautline_field::{
+    clock::RunClock,
+    live::{Allowance, Seat, play as play_half},
+};
+use tautline_lab::{session::Half, stack::Ready};
 use tautline_sim::tls;
-use tokio::{runtime::Runtime, sync::oneshot, task::JoinSet, time::timeout};
+use tautline_transport::time::Instant;
+use tokio::{
+    runtime::Runtime,
+    sync::{oneshot, watch},
+    task::JoinSet,
+};
 
 use crate::{
-    REQUEST_BYTES,
     clock::now,
-    conversation::{self, FILLER},
+    conversation,
     place::{self, Place},
     task::Task,
 };
@@ -39,31 +48,54 @@ pub(crate) fn play(
     let mut client = ClientConfig::new(Arc::new(tls::client(seed.wrapping_add(1))));
     client.transport = transport;
 
-    let (bytes, ends) = (task.bytes, task.ends);
+    let ends = task.ends;
+    let (at_server, at_client) = (task.clone(), task.clone());
     let serve = move |runtime: &Runtime, told: mpsc::SyncSender<()>, stopped| {
-        serve(runtime, server, server_at, bytes, &told, stopped)
+        serve(
+            runtime,
+            server,
+            server_at,
+            (&at_server, seed),
+            &told,
+            stopped,
+        )
     };
-    let task = task.clone();
-    let fetch = move |runtime: &Runtime| fetch(runtime, client, server_at, &task);
+    let fetch = move |runtime: &Runtime| fetch(runtime, client, server_at, (&at_client, seed));
     conversation::hold(ends, (near, far), serve, fetch)
+}
+
+/// An end that has no limit but the plan's, without samples.
+fn seat(half: Box<dyn Half>, task: &Task, stop: watch::Receiver<bool>) -> Seat {
+    Seat {
+        half,
+        clock: RunClock::from(now()),
+        until: Instant::ZERO + task.limit,
+        sample: Duration::ZERO,
+        allowance: Allowance::NO_LIMIT,
+        stop,
+    }
 }
 
 fn serve(
     runtime: &Runtime,
     config: ServerConfig,
     at: SocketAddr,
-    bytes: u64,
+    (task, seed): (&Task, u64),
     told: &mpsc::SyncSender<()>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
     runtime.block_on(async {
         let endpoint = Endpoint::server(config, at)?;
         told.send(())?;
+        let (_keep, stop) = watch::channel(false);
         let answering = async {
             while let Some(incoming) = endpoint.accept().await {
-                if let Err(error) = answer(incoming, bytes).await {
+                let half = task.workload.program().server(seed);
+                let seat = seat(half, task, stop.clone());
+                let seen = play_half(incoming.into_future(), seat, || {}).await;
+                if let Some(error) = seen.outcome.error {
                     // The client says what that means to it.
-                    eprintln!("server: {error:#}");
+                    eprintln!("server: {error}");
                 }
             }
         };
@@ -73,22 +105,6 @@ fn serve(
         }
         Ok(())
     })
-}
-
-async fn answer(incoming: tautline::Incoming, bytes: u64) -> Result<()> {
-    let connection = incoming.await?;
-    let (mut send, mut recv) = connection.accept_bi().await?;
-    recv.read_to_end(REQUEST_BYTES).await?;
-    let mut left = bytes;
-    while left > 0 {
-        let take = usize::try_from(left).map_or(FILLER.len(), |n| n.min(FILLER.len()));
-        send.write_chunk(Bytes::from_static(FILLER.get(..take).unwrap_or(&FILLER)))
-            .await?;
-        left -= take as u64;
-    }
-    send.finish()?;
-    connection.closed().await;
-    Ok(())
 }
 
 /// A path from each link but the first.
@@ -111,34 +127,36 @@ fn fetch(
     runtime: &Runtime,
     config: ClientConfig,
     server: SocketAddr,
-    task: &Task,
+    (task, seed): (&Task, u64),
 ) -> Result<Duration> {
-    let bytes = task.bytes;
     runtime.block_on(async {
         let endpoint = Endpoint::client(SocketAddr::from((place::near(0), 0)))?;
-        let mut start = now();
-        let work = async {
+        let (_keep, stop) = watch::channel(false);
+        let half = task.workload.program().client(seed);
+        let seat = seat(half, task, stop);
+        let mut opening = JoinSet::new();
+        let connecting = async {
             let connection = endpoint.connect_with(config, server, "localhost")?.await?;
-            let mut opening = open_others(&connection, task.wires.len());
+            opening = open_others(&connection, task.wires.len());
             if task.ready == Ready::Paths {
                 while let Some(opened) = opening.join_next().await {
                     opened??;
                 }
-                start = now();
             }
-            let (mut send, mut recv) = connection.open_bi().await?;
-            send.write_all(&[0; REQUEST_BYTES]).await?;
-            send.finish()?;
-            let mut got = 0;
-            while let Some(chunk) = recv.read_chunk(usize::MAX).await? {
-                got += chunk.len() as u64;
-            }
-            let took = now().saturating_duration_since(start);
-            ensure!(got == bytes, "{got} of {bytes} bytes came");
-            connection.close(0, b"");
-            Ok(took)
+            anyhow::Ok(connection)
         };
-        let took = timeout(task.limit, work).await;
-        took.context("not finished within the plan's limit")?
+        let seen = play_half(connecting, seat, || {}).await;
+        let outcome = seen.outcome;
+        let Some(finished) = outcome.finished else {
+            let limit = "not finished within the plan's limit".to_owned();
+            bail!(outcome.error.unwrap_or(limit));
+        };
+        let (got, bytes) = (outcome.received_bytes, task.bytes);
+        ensure!(got == bytes, "{got} of {bytes} bytes came");
+        let began = match task.ready {
+            Ready::Paths => outcome.connected.context("not connected")?,
+            Ready::Connected => Instant::ZERO,
+        };
+        Ok(finished.saturating_since(began))
     })
 }

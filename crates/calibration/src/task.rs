@@ -20,6 +20,8 @@ pub(crate) struct Task {
     /// In the order in which the client takes them: the first carries the handshake.
     pub(crate) wires: Vec<Wire>,
     pub(crate) bytes: u64,
+    /// What comes to them.
+    pub(crate) workload: Workload,
     pub(crate) transport: TransportConfig,
     pub(crate) ready: Ready,
     pub(crate) limit: Duration,
@@ -59,6 +61,7 @@ impl Task {
             wires: wires.collect::<Result<_>>()?,
             bytes: bytes_of(flow)
                 .with_context(|| format!("flow.{}.workload: {}", flow.name, WORKLOADS))?,
+            workload: flow.workload.clone(),
             transport,
             ready: options.ready.unwrap_or_default(),
             limit: scene.limit,

@@ -171,6 +171,16 @@ impl Span {
     }
 }
 
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_duration(text)
+            .map(Self)
+            .map_err(|error| error.to_string())
+    }
+}
+
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&format_duration(self.0))

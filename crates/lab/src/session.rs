@@ -1,14 +1,14 @@
 //! A connection as a workload sees it, whatever the stack below.
 //!
-//! Owns: [`Session`] (what a program may ask of its connection), [`Happening`] (what it is told)
-//! and [`Half`] (the program at one end). Does not own: any stack (`stack/`), any program
+//! Owns: [`Session`] (what a program may ask of its connection), [`Happening`] (what it is told),
+//! [`Fate`] and [`Half`] (the program at one end). Does not own: any stack (`stack/`), any program
 //! (`workload/`).
 
 use std::any::Any;
 
 use bytes::Bytes;
 use tautline_transport::{
-    message::{Expiry, MessageReport},
+    message::{Expiry, MessageFate},
     time::Instant,
 };
 
@@ -93,6 +93,15 @@ pub trait Session {
     fn close(&mut self);
 }
 
+/// What became of a message, as the stack that sent it judges it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// How it ended.
+    pub fate: MessageFate,
+    /// Whether some of it came by repair symbols.
+    pub recovered: bool,
+}
+
 /// What a program is told about its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happening {
@@ -109,15 +118,15 @@ pub enum Happening {
     /// [`Session::receive_datagram`] gives something.
     Datagram,
     /// What became of a message that this end handed over, as the stack judges it.
-    Fate(MessageReport),
+    Fate(Fate),
     /// The connection is over: `None` when an end closed it, else why.
     Closed(Option<String>),
 }
 
 /// The program at one end of a connection.
 ///
-/// Calls are made in virtual time; nothing blocks. A half must cope with happenings it did not
-/// expect.
+/// Nothing blocks. Calls are made in virtual time, or between two real machines in real time; a half
+/// knows no other clock than [`Session::now`]. It must cope with happenings it did not expect.
 pub trait Half: Any + Send {
     /// Something happened.
     fn on(&mut self, session: &mut dyn Session, happening: Happening);

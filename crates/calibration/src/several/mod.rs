@@ -85,6 +85,7 @@ pub(crate) fn main(arguments: &Arguments) -> Result<()> {
         smoke: arguments.smoke,
         draw: arguments.draw,
         seeds: Some(arguments.runs),
+        field: None,
     };
     let mut plan = match &arguments.plan {
         Some(file) => Plan::read(file, &options, &stacks)?,

@@ -6,6 +6,8 @@
 //! A program with stacks of its own has the same commands: it makes a [`Laboratory`] and calls
 //! [`main`] with a parsed [`Command`].
 
+mod far;
+mod field;
 mod list;
 mod report;
 mod run;
@@ -34,6 +36,17 @@ pub enum Command {
     List(list::Args),
     /// Run a plan: rows as CSV and Parquet, one per cell
     Run(run::Args),
+    /// Wait for field runs of another machine: its plans between both, over this network
+    ///
+    /// Serves whoever has the token, at most so many peers, bytes and seconds, and opens no file. Every run
+    /// of `field` is then played over real UDP sockets between both machines.
+    Far(far::Args),
+    /// Run a plan between this machine and one that runs `far`: rows as of `run`, but measured
+    ///
+    /// The plan's workloads and solutions over the real network between both machines; the network that the
+    /// plan describes is left aside, and points that differ in nothing else become one. Each block (a point
+    /// and repetition with every solution) is run in an order of its own, drawn by --draw.
+    Field(field::Args),
     /// Write the report of results: one HTML page and its figures
     Report(report::Args),
     /// Play one cell of results again, with qlog
@@ -93,6 +106,8 @@ pub(crate) fn run(command: Command, laboratory: &Laboratory) -> Outcome {
     match command {
         Command::List(args) => list::run(&args, laboratory),
         Command::Run(args) => run::run(args, laboratory),
+        Command::Far(args) => crate::block_on(far::run(args)),
+        Command::Field(args) => field::run(args, laboratory),
         Command::Report(args) => report::run(&args, laboratory),
         Command::Show(args) => show::run(&args, laboratory),
     }
@@ -132,6 +147,9 @@ fn results(folder: &Path, laboratory: &Laboratory) -> Outcome<(Plan, campaign::R
 /// Where results of a plan go unless said.
 fn default_folder(plan: &Plan) -> PathBuf {
     let mut name = plan.name.clone();
+    if plan.is_of_field() {
+        name.push_str("-field");
+    }
     if plan.options.smoke {
         name.push_str("-smoke");
     }

@@ -74,6 +74,7 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
         smoke: args.smoke,
         draw: u64::from(args.draw),
         seeds: args.seeds.map(u64::from),
+        field: None,
     };
     if args.check {
         return check(&args.plan, &options, laboratory);
@@ -161,7 +162,7 @@ fn check(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome 
 }
 
 /// Sets `stop` at the first SIGINT or SIGTERM; the second ends the program at once.
-fn stop_when_asked(stop: Arc<AtomicBool>) -> Outcome {
+pub(super) fn stop_when_asked(stop: Arc<AtomicBool>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -46,6 +46,13 @@ const AUDITED_PACKETS: usize = 50_000_000;
 pub(super) fn run(args: &Args, laboratory: &Laboratory) -> Outcome {
     let stacks = &laboratory.stacks;
     let (plan, results) = super::results(&args.folder, laboratory)?;
+    if plan.is_of_field() {
+        return Err(Failure::new(format!(
+            "{} holds field data, which no simulation plays again; `{} field` runs the plan anew",
+            args.folder.display(),
+            laboratory.program
+        )));
+    }
     let words = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let cell = cell_of(&plan, args.cell).map_err(|e| words(&e))?;
     let own = args.qlog_dir.clone();

@@ -10,6 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tautline_transport::time::Instant;
 
+use super::FieldNote;
 use crate::{
     metric::{FLOW_METRICS, METRICS},
     plan::{Cell, Plan},
@@ -43,6 +44,9 @@ pub struct Entry {
     pub series: Vec<Moment>,
     /// Items, if wanted.
     pub items: Vec<Kept>,
+    /// What field data says beside; nothing of simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<FieldNote>,
 }
 
 /// A connection at a moment: which, time in s, bytes received, RTT in ms, window, bytes in flight,
@@ -103,7 +107,7 @@ pub struct PathEntry {
 }
 
 impl Entry {
-    fn failed(cell: &Cell, status: &str, reason: String, deterministic: bool) -> Self {
+    pub(super) fn failed(cell: &Cell, status: &str, reason: String, deterministic: bool) -> Self {
         Self {
             cell: cell.index,
             status: status.to_owned(),
@@ -115,6 +119,7 @@ impl Entry {
             paths: Vec::new(),
             series: Vec::new(),
             items: Vec::new(),
+            field: None,
         }
     }
 }
@@ -175,7 +180,7 @@ fn run_watched(plan: &Plan, cell: &Cell, stacks: &Stacks, traces: Option<&Traces
     }
 }
 
-fn measure(plan: &Plan, cell: &Cell, record: &Record) -> Entry {
+pub(super) fn measure(plan: &Plan, cell: &Cell, record: &Record) -> Entry {
     let (status, reason) = verdict(record);
     let metrics = METRICS
         .iter()
@@ -204,6 +209,7 @@ fn measure(plan: &Plan, cell: &Cell, record: &Record) -> Entry {
         paths: paths(record),
         series,
         items,
+        field: None,
     }
 }
 

@@ -2,13 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::Entry;
+use super::{cell::Entry, field};
 use crate::{
     metric::{FLOW_METRICS, METRICS, Metric},
     plan::{Cell, Plan},
     table::{Column, Kind, Table, Value},
     workload::columns::COLUMNS,
 };
+
+/// What the schema says of the rows of runs between two machines.
+const FIELD_DATA: &str = "Field data: a row per run between two real machines, of a point of the design, \
+                          a solution, a repetition. Rows are measurements: they hold the clock, and the \
+                          same plan gives others. The plan's simulated network was left aside; metrics \
+                          of simulated links are empty.";
 
 pub(super) struct Tables {
     pub(super) cells: Table,
@@ -18,6 +24,7 @@ pub(super) struct Tables {
     pub(super) items: Table,
     keeps_series: bool,
     keeps_items: bool,
+    is_of_field: bool,
 }
 
 impl Tables {
@@ -54,6 +61,7 @@ impl Tables {
             },
             keeps_series: plan.keep.series.is_some(),
             keeps_items: plan.keep.items,
+            is_of_field: plan.is_of_field(),
         };
         for (index, entry) in &entries {
             if let Some(cell) = plan.cell(*index) {
@@ -68,7 +76,10 @@ impl Tables {
         let mut all = vec![
             (
                 "cells",
-                "A row per cell: a point of the design, a solution, a repetition.",
+                match self.is_of_field {
+                    false => "A row per cell: a point of the design, a solution, a repetition.",
+                    true => FIELD_DATA,
+                },
                 &self.cells,
             ),
             ("flows", "A row per connection of each cell.", &self.flows),
@@ -113,6 +124,10 @@ impl Tables {
             "nondeterministic"
         });
         row.push(flag.clone());
+        if plan.is_of_field() {
+            let note = entry.field.clone().unwrap_or_default();
+            row.extend(field::values(&note));
+        }
         row.extend(entry.metrics.iter().cloned());
         row.extend(extras(&entry.extra));
         let parameters = serde_json::to_string(&plan.parameters(cell)).unwrap_or_default();
@@ -261,7 +276,11 @@ fn cell_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
     ));
     columns.push(Column::new("reason", Kind::Text, "why, unless ok"));
     columns.push(flag_column());
-    columns.extend(metric_columns(METRICS));
+    if plan.is_of_field() {
+        columns.extend(field::columns());
+    }
+    let metrics = metric_columns(METRICS);
+    columns.extend(metrics.map(|column| of_world(plan, column)));
     columns.extend(extra_columns(extra));
     columns.push(Column::new(
         "parameters",
@@ -269,6 +288,17 @@ fn cell_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
         "network, flows, solution and run in full, as JSON",
     ));
     columns
+}
+
+/// A metric's column, which says what it is of.
+fn of_world(plan: &Plan, column: Column) -> Column {
+    match column.name.as_str() {
+        "end_s" if plan.is_of_field() => Column {
+            meaning: "time of the run, by the clock of the machine that connects".to_owned(),
+            ..column
+        },
+        _ => column,
+    }
 }
 
 /// A connection shares its links with the others of its cell, and so their chance.
@@ -310,7 +340,7 @@ fn flow_columns(plan: &Plan, extra: &[String]) -> Vec<Column> {
     columns
 }
 
-fn plain(name: &str, kind: Kind, unit: &str, meaning: &str) -> Column {
+pub(super) fn plain(name: &str, kind: Kind, unit: &str, meaning: &str) -> Column {
     Column {
         unit: unit.to_owned(),
         ..Column::new(name, kind, meaning)

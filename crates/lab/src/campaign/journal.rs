@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{CampaignError, MadeBy, at, cell::Entry, write_whole};
 use crate::{
     metric::{FLOW_METRICS, METRICS},
-    plan::{Plan, ReadOptions},
+    plan::{FieldOptions, Plan, ReadOptions},
     stack::Stacks,
     table::Value,
     workload::file::Inputs,
@@ -31,6 +31,9 @@ pub(super) struct Manifest {
     smoke: bool,
     draw: u64,
     seeds: Option<u64>,
+    /// That it is field data, and of which solutions; nothing of simulations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    field: Option<FieldOptions>,
     cells: usize,
     /// The name of the plan's file, for those who want to run it again; a bundled plan has none.
     #[serde(default)]
@@ -56,6 +59,7 @@ impl Manifest {
             smoke: plan.options.smoke,
             draw: plan.options.draw,
             seeds: plan.options.seeds,
+            field: plan.options.field.clone(),
             cells: plan.len(),
             source: plan.source.clone(),
             metrics: metrics(),
@@ -155,11 +159,19 @@ impl Manifest {
         files: &BTreeMap<String, String>,
         options: &ReadOptions,
     ) -> Option<String> {
+        let world = &options.field;
         let options = (options.smoke, options.draw, options.seeds);
         let reason = if self.plan != plan {
             "it holds results of another plan, or of another version of this one"
         } else if self.files != *files {
             "the files that the plan names have changed since"
+        } else if self.field.is_some() != world.is_some() {
+            match world {
+                Some(_) => "it holds simulated results, and these would be field data",
+                None => "it holds field data of two machines, and these would be simulated",
+            }
+        } else if self.field != *world {
+            "it holds field data of other solutions of this plan (--solutions)"
         } else if (self.smoke, self.draw, self.seeds) != options {
             "it holds results of this plan with other options (smoke, draw, seeds)"
         } else {
@@ -203,6 +215,7 @@ impl Manifest {
             smoke: self.smoke,
             draw: self.draw,
             seeds: self.seeds,
+            field: self.field.clone(),
         }
     }
 }

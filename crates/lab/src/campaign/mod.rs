@@ -14,6 +14,7 @@
 mod cell;
 mod chosen;
 mod columns;
+mod field;
 mod journal;
 mod made_by;
 
@@ -29,6 +30,7 @@ use std::{
 
 pub use cell::{Entry, FlowEntry, Kept, Moment, run_cell};
 pub use chosen::{Cells, Chosen};
+pub use field::{FieldNote, Turn, entry, failed, turns};
 pub use made_by::{MadeBy, RESULTS};
 
 use self::{
@@ -160,13 +162,8 @@ pub fn run(
 ) -> Result<Ending, CampaignError> {
     let folder = &settings.folder;
     settings.traces.check(plan)?;
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    Manifest::of(plan, stacks).establish(plan, folder, settings.resume)?;
-    let mut journal = Journal::open(&folder.join("journal.jsonl"))?;
-    let finished: BTreeSet<usize> = journal.cells()?;
-    let wanted: Vec<usize> = (0..plan.len())
-        .filter(|cell| !finished.contains(cell))
-        .collect();
+    let mut rows = Rows::open(plan, stacks, folder, settings.resume)?;
+    let wanted: Vec<usize> = (0..plan.len()).filter(|cell| !rows.has(*cell)).collect();
     let mut state = Progress {
         done: plan.len() - wanted.len(),
         total: plan.len(),
@@ -197,7 +194,7 @@ pub fn run(
         }
         drop(send);
         for (entry, traced) in receive {
-            let kept = journal.append(&entry);
+            let kept = rows.add(&entry);
             if let Err(error) = kept.and_then(|()| traced.map_err(CampaignError::from)) {
                 // Nothing more can be kept: let the workers go.
                 stop.store(true, Ordering::Relaxed);
@@ -214,8 +211,68 @@ pub fn run(
     if state.done < state.total {
         return Ok(Ending::Stopped(state));
     }
-    write_tables(plan, folder, &journal)?;
+    rows.write_tables()?;
     Ok(Ending::Complete(state))
+}
+
+/// The rows of a campaign in its folder, to be added to: by [`run`], or by whoever plays cells in
+/// another way.
+pub struct Rows<'a> {
+    plan: &'a Plan,
+    folder: PathBuf,
+    journal: Journal,
+    finished: BTreeSet<usize>,
+}
+
+impl<'a> Rows<'a> {
+    /// Claims an empty folder for the plan; with `resume` also goes on with one that holds rows of it.
+    ///
+    /// # Errors
+    /// Files that cannot be read or written; a folder that holds something else, or is in use.
+    pub fn open(
+        plan: &'a Plan,
+        stacks: &Stacks,
+        folder: &Path,
+        resume: bool,
+    ) -> Result<Self, CampaignError> {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        Manifest::of(plan, stacks).establish(plan, folder, resume)?;
+        let journal = Journal::open(&folder.join("journal.jsonl"))?;
+        Ok(Self {
+            plan,
+            folder: folder.to_owned(),
+            finished: journal.cells()?,
+            journal,
+        })
+    }
+
+    /// Whether a cell has its row.
+    pub fn has(&self, cell: usize) -> bool {
+        self.finished.contains(&cell)
+    }
+
+    /// How many cells have theirs.
+    pub fn count(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// Keeps a row, of a cell that has none.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn add(&mut self, entry: &Entry) -> Result<(), CampaignError> {
+        self.journal.append(entry)?;
+        self.finished.insert(entry.cell);
+        Ok(())
+    }
+
+    /// Makes the tables of all rows.
+    ///
+    /// # Errors
+    /// Files that cannot be read or written.
+    pub fn write_tables(&self) -> Result<(), CampaignError> {
+        write_tables(self.plan, &self.folder, &self.journal)
+    }
 }
 
 fn write_tables(plan: &Plan, folder: &Path, journal: &Journal) -> Result<(), CampaignError> {

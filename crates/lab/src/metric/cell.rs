@@ -398,7 +398,7 @@ pub const METRICS: &[CellMetric] = &[
         Some(r.end.as_secs_f64())
     }),
     metric!("events", "1", None, "events of the simulation", "", |r| {
-        Some(r.events as f64)
+        (r.events > 0).then_some(r.events as f64)
     }),
 ];
 

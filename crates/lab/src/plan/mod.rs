@@ -12,6 +12,7 @@ mod design;
 mod document;
 mod error;
 mod factor;
+mod field;
 mod points;
 mod report;
 mod run;
@@ -24,6 +25,7 @@ use toml::{Table, Value};
 
 pub use error::{PlanError, nearest};
 pub use factor::Level;
+pub use field::{FieldOptions, MOST_CONNECTIONS, refusal};
 pub use report::{PaperFigure, ReportOptions};
 
 use self::{
@@ -53,6 +55,8 @@ pub struct ReadOptions {
     pub draw: u64,
     /// Repetitions instead of the plan's.
     pub seeds: Option<u64>,
+    /// Whether it is for two real machines, its simulated network being left aside, and how.
+    pub field: Option<FieldOptions>,
 }
 
 /// A plan, read and checked.
@@ -237,15 +241,22 @@ impl Plan {
         if repetitions == 0 || repetitions > 100_000 {
             return Err(PlanError::new("run.seeds", "is not between 1 and 100000"));
         }
-        let solutions = solutions(&table)?;
+        let mut solutions = solutions(&table)?;
+        if let Some(field) = &options.field {
+            field.choose(&mut solutions)?;
+        }
         bounded(&design, solutions.len(), repetitions)?;
-        let points = points(&design, options.draw)?;
+        let mut points = points(&design, options.draw)?;
+        let mut factors: Vec<String> = design.factor.iter().map(|f| f.name.clone()).collect();
+        if options.field.is_some() {
+            (factors, points) = field::without_network(factors, points);
+        }
         let mut plan = Self {
             name,
             title,
             about,
             expect,
-            factors: design.factor.iter().map(|f| f.name.clone()).collect(),
+            factors,
             points,
             solutions,
             repetitions,
@@ -259,8 +270,16 @@ impl Plan {
             inputs,
             base: table,
         };
+        if plan.is_of_field() {
+            plan.report = field::report(&plan);
+        }
         plan.files = plan.check(stacks)?;
         Ok(plan)
+    }
+
+    /// Whether it is played between two real machines.
+    pub fn is_of_field(&self) -> bool {
+        self.options.field.is_some()
     }
 
     /// How many cells there are.
@@ -296,6 +315,18 @@ impl Plan {
     /// All cells, by number.
     pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         (0..self.len()).filter_map(|index| self.cell(index))
+    }
+
+    /// What the files that the plan names hold, by their paths in the plan.
+    ///
+    /// # Errors
+    /// As of a file that has changed since the plan was read.
+    pub fn kept_files(&self) -> Result<BTreeMap<String, String>, String> {
+        let contents = self.contents()?;
+        let named = self.files.iter();
+        let text =
+            |(path, hash): (&String, &String)| Some((path.clone(), contents.get(hash)?.clone()));
+        Ok(named.filter_map(text).collect())
     }
 
     /// What the files that the plan names hold, by SHA-256.

@@ -9,6 +9,7 @@ use super::{
     design::Design,
     document::{beyond, is_same, related, set},
     error::{Place, PlanError, join},
+    field,
     points::place,
     run::{OF_A_CELL, Run},
     section,
@@ -20,6 +21,9 @@ use crate::{
     workload::Workload,
 };
 
+/// What rows of field data say instead of a network's parameters.
+const LEFT_ASIDE: &str = "a real one; the plan's simulated network was left aside";
+
 /// What a factor may set.
 const ROOTS: [&str; 4] = ["network", "flow", "solution", "run"];
 
@@ -30,7 +34,12 @@ impl Plan {
         for point in 0..self.points.len() {
             for solution in 0..self.solutions.len() {
                 // One solution would do for networks; but a factor may set a solution's options.
-                let scene = self.scene_of(point, solution, stacks).map_err(|error| {
+                let scene = self.scene_of(point, solution, stacks);
+                let scene = scene.and_then(|scene| match self.is_of_field() {
+                    true => field::check(&scene).map(|()| scene),
+                    false => Ok(scene),
+                });
+                let scene = scene.map_err(|error| {
                     let error = self.blame(point, solution, error);
                     self.with_solution(solution, error)
                 })?;
@@ -74,7 +83,9 @@ impl Plan {
             // Paths that lead nowhere have no value to blame.
             let leads = self.document(point, solution).is_ok();
             let inner = leads.then(|| beyond(&error.field, path));
-            if let Ok(Some(design)) = section::<Design>(&self.base, "design") {
+            // Without the network, factors and points are no longer those of the text.
+            let design = section::<Design>(&self.base, "design").ok().flatten();
+            if let Some(design) = design.filter(|_| !self.is_of_field()) {
                 let at = (point, factor);
                 error.place = place(&design, at, level, path, inner.as_deref())
                     .map(|path| Box::new(Place(path)));
@@ -110,6 +121,9 @@ impl Plan {
             && let Some(Value::Table(solution)) = table.get_mut("solution")
         {
             solution.insert("name".to_owned(), name.clone().into());
+        }
+        if self.is_of_field() {
+            table.insert("network".to_owned(), LEFT_ASIDE.into());
         }
         if let Ok(files) = Table::try_from(&self.files)
             && !files.is_empty()

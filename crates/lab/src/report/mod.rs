@@ -109,7 +109,10 @@ pub fn document(plan: &Plan, results: &Results) -> Report {
     sections.push(overview::reading(&data, &metrics));
     unique_files(&mut sections);
     Report {
-        title: plan.title.clone(),
+        title: match plan.is_of_field() {
+            false => plan.title.clone(),
+            true => format!("{} (field data)", plan.title),
+        },
         lead: plan.about.clone(),
         sections,
         footer: format!(

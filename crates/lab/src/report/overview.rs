@@ -1,6 +1,6 @@
 //! What was run, what was expected, what did not go well, and how to read the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     chart::{Block, Cell, Column, Row, Section, Table},
@@ -18,6 +18,7 @@ const MOST_LEVELS: usize = 16;
 
 pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
     let mut sections = Vec::new();
+    sections.extend(field(data));
     if !data.plan.expect.is_empty() {
         sections.push(Section {
             heading: "What is expected".to_owned(),
@@ -35,6 +36,35 @@ pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
     sections
 }
 
+/// That these are measurements, of what, and when.
+fn field(data: &Data<'_>) -> Option<Section> {
+    data.plan.options.field.as_ref()?;
+    let all = |column| {
+        let cells = 0..data.plan.len();
+        let values = cells.filter_map(move |cell| data.text(cell, column));
+        values
+            .filter(|text| !text.is_empty())
+            .collect::<BTreeSet<_>>()
+    };
+    let (started, far) = (all("started"), all("far"));
+    let mut words = "Field data: every run was made between two real machines, over UDP sockets and the \
+                     network between them. The network that the plan describes was left aside; points that \
+                     differed in nothing else are one, and metrics of simulated links are empty. Runs of \
+                     a block, one for each solution in an order drawn for it, are compared as pairs."
+        .to_owned();
+    if let (Some(first), Some(last)) = (started.first(), started.last()) {
+        words.push_str(&format!(" The first run began {first}, the last {last}."));
+    }
+    if !far.is_empty() {
+        let far: Vec<&str> = far.into_iter().collect();
+        words.push_str(&format!(" The other machine: {}.", far.join(", ")));
+    }
+    Some(Section {
+        heading: "Field data".to_owned(),
+        blocks: vec![Block::Text(words)],
+    })
+}
+
 /// How the results came about.
 fn made(data: &Data<'_>) -> Section {
     let plan = data.plan;
@@ -43,7 +73,10 @@ fn made(data: &Data<'_>) -> Section {
     let program = program(stacks.map(|(_, options)| options.stack.as_str()));
     let source = plan.source.as_deref().map(quoted);
     let source = source.unwrap_or_else(|| plan.name.clone());
-    let mut command = format!("{program} run {source}");
+    let mut command = match &options.field {
+        None => format!("{program} run {source}"),
+        Some(_) => format!("{program} field {source} --far HOST:PORT --token WORD"),
+    };
     if options.smoke {
         command.push_str(" --smoke");
     }
@@ -51,9 +84,18 @@ fn made(data: &Data<'_>) -> Section {
         command.push_str(&format!(" --draw {}", options.draw));
     }
     if let Some(seeds) = options.seeds {
-        command.push_str(&format!(" --seeds {seeds}"));
+        let key = if plan.is_of_field() { "runs" } else { "seeds" };
+        command.push_str(&format!(" --{key} {seeds}"));
+    }
+    let chosen = options.field.iter().flat_map(|field| &field.solutions);
+    let chosen: Vec<String> = chosen.map(|name| quoted(name)).collect();
+    if !chosen.is_empty() {
+        command.push_str(&format!(" --solutions {}", chosen.join(",")));
     }
     let mut folder = plan.name.clone();
+    if plan.is_of_field() {
+        folder.push_str("-field");
+    }
     if options.smoke {
         folder.push_str("-smoke");
     }
@@ -76,9 +118,18 @@ fn made(data: &Data<'_>) -> Section {
         ("cells".to_owned(), cells),
         (
             "chance".to_owned(),
-            "a cell's seed follows from draw, point and repetition: solutions of one point and \
-             repetition meet the same"
-                .to_owned(),
+            match plan.is_of_field() {
+                false => {
+                    "a cell's seed follows from draw, point and repetition: solutions of one point and \
+                     repetition meet the same"
+                }
+                true => {
+                    "the network's own; solutions of one point and repetition are a block, made one \
+                     after the other in an order that follows from the draw, and do the same by the \
+                     same seed"
+                }
+            }
+            .to_owned(),
         ),
     ];
     for (index, factor) in plan.factors.iter().enumerate() {
@@ -192,6 +243,9 @@ fn outcome(data: &Data<'_>) -> Section {
         ));
     }
     words.push_str(&match nondeterministic {
+        _ if plan.is_of_field() => {
+            " They are measurements of a real network: none repeats itself.".to_owned()
+        }
         0 => " Every one repeats itself with the same seed.".to_owned(),
         n => format!(" {n} hold a stack that does not repeat itself with the same seed."),
     });

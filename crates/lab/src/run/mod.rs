@@ -17,12 +17,10 @@ use tautline_sim::{
     Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
 };
 use tautline_transport::time::Instant;
+pub use timed::cut_off;
 pub use traces::{TraceError, Traces, Wanted, packets};
 
-use self::{
-    chain::{Chain, ChainError},
-    timed::Timed,
-};
+use self::chain::{Chain, ChainError};
 use crate::{
     scene::{Flow, Scene, SceneError, Split},
     session::Half,
@@ -201,7 +199,7 @@ impl Stage {
         let program = flow.workload.program();
         let mut half = program.client(seed);
         if let Some(stop) = flow.stop {
-            half = Box::new(Timed::new(half, Instant::ZERO + stop.0));
+            half = cut_off(half, Instant::ZERO + stop.0);
         }
         let chain = Chain::new(ends.split, (client_at, server_at), address);
         let (remote, part) = chain.from_client();
@@ -502,27 +500,12 @@ impl Stage {
             })
             .collect();
         let (violations, unchecked) = self.audit_result(scene);
-        // Rates of what is finished are averaged over what it took, not to the next sample.
-        let finished = flows.iter().filter(|flow| flow.measured);
-        let finished = finished.map(|flow| flow.receiver.finished);
-        let over = finished
-            .reduce(|last, one| Some(last?.max(one?)))
-            .flatten()
-            .map_or(end, |last| last.min(end));
-        // Nor over a time in which nothing was played any more.
-        let (from, to) = scene.window_or(over.since_origin());
-        let window = (from, to.min(over.since_origin()));
-        for flow in &mut flows {
-            flow.window = window;
-        }
         Record {
             violations,
             unchecked,
-            end: end.since_origin(),
-            window,
-            flows,
             links,
             events: self.world.stats().events,
+            ..Record::of_flows(scene, end, flows)
         }
     }
 }

@@ -8,6 +8,7 @@ use tautline_transport::time::Instant;
 use crate::{
     metric::METRICS,
     outcome::Outcome,
+    scene::Scene,
     stack::{PathWire, WireStats},
 };
 
@@ -235,7 +236,7 @@ pub struct Record {
     pub flows: Vec<FlowRecord>,
     /// Every link, in the order of the scene.
     pub links: Vec<LinkRecord>,
-    /// Events of the simulation.
+    /// Events of the simulation; 0 where nothing was simulated.
     pub events: u64,
     /// What the audit found, if there was one.
     pub violations: Vec<String>,
@@ -244,6 +245,33 @@ pub struct Record {
 }
 
 impl Record {
+    /// Of connections alone, which need not have been simulated: no links, no events. Between which times
+    /// rates are averaged is the scene's to say.
+    pub fn of_flows(scene: &Scene, end: Instant, mut flows: Vec<FlowRecord>) -> Self {
+        // Rates of what is finished are averaged over what it took, not to the next sample.
+        let finished = flows.iter().filter(|flow| flow.measured);
+        let finished = finished.map(|flow| flow.receiver.finished);
+        let over = finished
+            .reduce(|last, one| Some(last?.max(one?)))
+            .flatten()
+            .map_or(end, |last| last.min(end));
+        // Nor over a time in which nothing was played any more.
+        let (from, to) = scene.window_or(over.since_origin());
+        let window = (from, to.min(over.since_origin()));
+        for flow in &mut flows {
+            flow.window = window;
+        }
+        Self {
+            end: end.since_origin(),
+            window,
+            flows,
+            links: Vec::new(),
+            events: 0,
+            violations: Vec::new(),
+            unchecked: Vec::new(),
+        }
+    }
+
     /// The metric of this name ([`METRICS`]); `None` also when there is no such metric.
     pub fn metric(&self, name: &str) -> Option<f64> {
         let metric = METRICS.iter().find(|metric| metric.name == name)?;

@@ -7,20 +7,19 @@ use crate::{
     session::{Half, Happening, Session},
 };
 
-pub(super) struct Timed {
+/// `inner`, whose connection is closed at `stop`, whatever it has done by then.
+pub fn cut_off(inner: Box<dyn Half>, stop: Instant) -> Box<dyn Half> {
+    Box::new(Timed {
+        inner,
+        stop: Some(stop),
+        cut: false,
+    })
+}
+
+struct Timed {
     inner: Box<dyn Half>,
     stop: Option<Instant>,
     cut: bool,
-}
-
-impl Timed {
-    pub(super) fn new(inner: Box<dyn Half>, stop: Instant) -> Self {
-        Self {
-            inner,
-            stop: Some(stop),
-            cut: false,
-        }
-    }
 }
 
 impl Half for Timed {

@@ -11,7 +11,7 @@ mod split_tcp;
 use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 pub use options::{Ready, Speed, StackOptions};
-pub use ours::Tautline;
+pub use ours::{Tautline, wire_of};
 pub use split_tcp::SplitTcp;
 use tautline_sim::{Node, tls::KeyLines};
 use tautline_transport::{

@@ -16,14 +16,15 @@ use tautline_transport::{
     congestion::{
         self, CongestionController, ControllerContext, ControllerFactory, SharedControllerFactory,
     },
-    connection::{Connection, Event},
+    connection::{Connection, ConnectionStats, Event},
     endpoint::{ConnectionHandle, Endpoint},
     error::ConnectionError,
     fec::{
-        self, FecLab,
+        self, FecLab, FecStats,
         redundancy::{self, registry::RedundancyError},
     },
     message::{Expiry, MessageEvent, MessageOptions, SendMessageError},
+    path::PathStats,
     stream::{
         ReadOutcome, StreamEvent,
         sched::{self, Priority},
@@ -34,7 +35,7 @@ use tautline_transport::{
 
 use self::paths::Paths;
 use super::{EndSetup, Inspection, OptionError, PathWire, Ready, Stack, StackOptions, WireStats};
-use crate::session::{Half, HandOver, Happening, Nobody, Read, Session, StreamKey, Way};
+use crate::session::{Fate, Half, HandOver, Happening, Nobody, Read, Session, StreamKey, Way};
 
 /// What a 1-RTT packet with one DATAGRAM frame has around its data, but for the connection ID: header
 /// byte, packet number, AEAD tag; frame type and length. RFC 9000 s17.3, RFC 9221 s4.
@@ -410,12 +411,21 @@ fn defaults(config: &TransportConfig) -> BTreeMap<String, String> {
     all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Of all paths together: windows, rates and counts are summed, round-trip times the least.
+/// What can be seen of a connection.
 fn wire_stats(connection: &Connection) -> Option<WireStats> {
-    let stats = connection.stats();
     let paths = connection
         .paths()
         .filter_map(|id| connection.path_stats(id));
+    wire_of(&connection.stats(), paths, connection.fec_stats())
+}
+
+/// What can be seen of a connection of this transport, wherever it runs. Of all paths together: windows,
+/// rates and counts are summed, round-trip times the least. `None` without a path.
+pub fn wire_of(
+    stats: &ConnectionStats,
+    paths: impl Iterator<Item = PathStats>,
+    fec: FecStats,
+) -> Option<WireStats> {
     let paths = paths.map(|path| WireStats {
         rtt: Some(path.rtt),
         min_rtt: Some(path.min_rtt),
@@ -436,7 +446,7 @@ fn wire_stats(connection: &Connection) -> Option<WireStats> {
             .map(|kind| stats.frames_sent.of_type(kind))
             .iter()
             .sum(),
-        fec: Some(connection.fec_stats()),
+        fec: Some(fec),
         ..all
     })
 }
@@ -521,7 +531,10 @@ impl App for HalfApp {
             }
             Event::Stream(StreamEvent::Available(_)) => self.tell(cx, Happening::MayOpen),
             Event::DatagramReceived => self.tell(cx, Happening::Datagram),
-            Event::Message(MessageEvent::Fate(report)) => self.tell(cx, Happening::Fate(report)),
+            Event::Message(MessageEvent::Fate(report)) => {
+                let (fate, recovered) = (report.fate, report.recovered);
+                self.tell(cx, Happening::Fate(Fate { fate, recovered }));
+            }
             Event::Message(MessageEvent::Unblocked) => self.tell(cx, Happening::MayOpen),
             Event::Lost(error) => {
                 let now = cx.now;

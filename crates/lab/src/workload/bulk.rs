@@ -68,6 +68,10 @@ impl Program for Bulk {
         self.direction.receiver()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        Some(self.bytes?.0.saturating_mul(self.streams.into()))
+    }
+
     fn is_endless(&self) -> bool {
         self.bytes.is_none()
     }

@@ -113,6 +113,11 @@ impl Program for Datagrams {
         self.direction.receiver()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        let Schedule { count, bytes, .. } = self.schedule();
+        Some(count.saturating_mul(bytes).saturating_add(END_BYTES as u64))
+    }
+
     fn datagram_bytes(&self) -> Option<u64> {
         Some(self.bytes.0)
     }

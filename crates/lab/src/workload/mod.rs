@@ -93,6 +93,9 @@ pub trait Program {
     fn is_endless(&self) -> bool {
         false
     }
+    /// Application bytes that both ends together hand to their transports at most, but for the few around
+    /// each request; `None` if time is the only bound. `seed` is the client's.
+    fn volume(&self, seed: u64) -> Option<u64>;
     /// Application bytes of each unreliable datagram that it sends; `None` if it sends none.
     fn datagram_bytes(&self) -> Option<u64> {
         None

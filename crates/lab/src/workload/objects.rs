@@ -86,6 +86,11 @@ impl Program for Objects {
         Box::<Responder>::default()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        let each = self.bytes.max().saturating_add(self.request_bytes.max());
+        Some(each.saturating_mul(self.count.into()))
+    }
+
     fn validate(&self) -> Result<(), Problem> {
         let within = |field: &str, value: u32| match value {
             1..=1_000_000 => Ok(()),

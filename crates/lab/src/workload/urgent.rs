@@ -58,6 +58,11 @@ impl Program for Urgent {
         Box::<Responder>::default()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        let objects = self.object.0.saturating_mul(self.count.into());
+        Some(objects.saturating_add(self.transfer.0))
+    }
+
     fn validate(&self) -> Result<(), Problem> {
         let wrong = |field: &str, reason: String| Err((field.to_owned(), reason));
         if self.count == 0 || self.count > MOST_OBJECTS {

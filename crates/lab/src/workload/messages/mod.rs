@@ -20,7 +20,7 @@ use std::{
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tautline_transport::{
-    message::{Expiry, MessageConfig, MessageFate, MessageReport},
+    message::{Expiry, MessageConfig, MessageFate},
     time::Instant,
 };
 use trace::MAX_FRAMES;
@@ -34,7 +34,7 @@ use super::{
 use crate::{
     outcome::{Item, Outcome},
     quantity::Span,
-    session::{Half, HandOver, Happening, Session, StreamKey, Way},
+    session::{Fate, Half, HandOver, Happening, Session, StreamKey, Way},
 };
 
 /// Index and beginning of the trace.
@@ -235,6 +235,12 @@ impl Program for Messages {
         self.direction.receiver()
     }
 
+    fn volume(&self, seed: u64) -> Option<u64> {
+        let frames = self.frames(seed).ok()?;
+        let bytes = frames.iter().map(|frame| frame.bytes);
+        Some(bytes.fold(0, u64::saturating_add))
+    }
+
     fn validate(&self) -> Result<(), Problem> {
         self.trace.validate()?;
         if !(0.01..=100.0).contains(&self.scale) {
@@ -300,7 +306,7 @@ struct Fates {
 }
 
 impl Fates {
-    fn count(&mut self, report: &MessageReport) {
+    fn count(&mut self, report: Fate) {
         self.known += 1;
         self.recovered += usize::from(report.recovered && report.fate.is_delivered());
         match report.fate {
@@ -426,7 +432,7 @@ impl Half for Sender {
                 }
             }
             Happening::Fate(report) => {
-                self.fates.count(&report);
+                self.fates.count(report);
                 self.close_if_all_are_known(session);
             }
             Happening::Closed(error) => {

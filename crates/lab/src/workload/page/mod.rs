@@ -173,6 +173,12 @@ impl Program for Page {
         Box::<Responder>::default()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        let objects = self.objects().ok()?;
+        let each = |object: &Object| object.bytes.0.saturating_add(object.request_bytes.0);
+        Some(objects.iter().map(each).fold(0, u64::saturating_add))
+    }
+
     fn validate(&self) -> Result<(), Problem> {
         if !(0.0..=100.0).contains(&self.compute) {
             let reason = format!("{} is not between 0 and 100", self.compute);

@@ -179,6 +179,13 @@ impl Program for Video {
         Box::<Responder>::default()
     }
 
+    fn volume(&self, _seed: u64) -> Option<u64> {
+        let most = self.ladder.iter().map(|step| step.bits_per_second());
+        let most = most.fold(0.0, f64::max) / 8.0 * (1.0 + self.variation.0);
+        // A segment is asked for again whose answer was cut short: once each.
+        Some((2.0 * most * self.duration.0.as_secs_f64()) as u64)
+    }
+
     fn validate(&self) -> Result<(), Problem> {
         let wrong = |field: &str, reason: String| Err((field.to_owned(), reason));
         self.check_ladder()?;
