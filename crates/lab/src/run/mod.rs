@@ -4,6 +4,7 @@
 //! and files (`campaign`).
 
 mod capture;
+mod chain;
 mod record;
 mod timed;
 mod traces;
@@ -18,7 +19,10 @@ use tautline_sim::{
 use tautline_transport::time::Instant;
 pub use traces::{TraceError, Traces, Wanted, packets};
 
-use self::timed::Timed;
+use self::{
+    chain::{Chain, ChainError, Ends},
+    timed::Timed,
+};
 use crate::{
     scene::{Flow, Scene, SceneError},
     session::Half,
@@ -64,13 +68,6 @@ struct Player {
     /// The client's places and its addresses there.
     homes: Vec<(String, SocketAddr)>,
     history: Vec<Sample>,
-}
-
-/// Who connects where.
-struct Ends<'a> {
-    /// The client's places, that of the handshake first.
-    near: &'a [(&'a str, HostId)],
-    far: HostId,
 }
 
 /// A scene set up.
@@ -138,8 +135,17 @@ impl Stage {
             let near = homes.map(|home| Ok((home, place(home)?)));
             let near = near.collect::<Result<Vec<_>, PlayError>>()?;
             let far = place(&flow.server)?;
+            let split = scene.split(flow)?;
+            let stops = split.iter().flat_map(|split| &split.places);
+            let stops = stops
+                .map(|name| place(name))
+                .collect::<Result<Vec<_>, _>>()?;
             for number in 0..flow.count {
-                let ends = Ends { near: &near, far };
+                let ends = Ends {
+                    near: &near,
+                    far,
+                    split: split.as_ref().map(|split| (split, stops.as_slice())),
+                };
                 stage.add(stacks, (index, flow, number), scene.options(flow), &ends)?;
             }
         }
@@ -188,20 +194,25 @@ impl Stage {
         if let Some(stop) = flow.stop {
             half = Box::new(Timed::new(half, Instant::ZERO + stop.0));
         }
+        let chain = Chain::new(ends.split, (client_at, server_at), address);
+        let (remote, part) = chain.beside_client();
         let client = EndSetup {
             local: client_at,
             others: all.iter().skip(1).copied().collect(),
-            remote: server_at,
+            remote,
+            part,
             half,
             start,
             rng: self.world.rng(2 * order + 2),
             seed,
             watch: self.watch.clone(),
         };
+        let (remote, part) = chain.beside_server();
         let server = EndSetup {
             local: server_at,
             others: Vec::new(),
-            remote: client_at,
+            remote,
+            part,
             half: program.server(seed),
             start,
             rng: self.world.rng(2 * order + 1),
@@ -235,6 +246,13 @@ impl Stage {
         self.world
             .try_connect((ends.far, None), (server, None), at_once)
             .map_err(network)?;
+        let with = (stack.as_ref(), options);
+        chain
+            .add_to(&mut self.world, with, (order, start))
+            .map_err(|error| match error {
+                ChainError::Stack(reason) => refused(reason),
+                ChainError::Network(error) => network(error),
+            })?;
         self.players.push(Player {
             flow: index,
             stack: Arc::clone(stack),

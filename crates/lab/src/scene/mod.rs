@@ -6,6 +6,7 @@
 mod flow;
 mod network;
 mod never;
+mod proxies;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use self::network::ALL;
 pub use self::{
     flow::Flow,
     network::{FAR, NEAR, Network, NetworkError, Wire},
+    proxies::Split,
 };
 
 use crate::{
@@ -115,6 +117,7 @@ impl Scene {
                 check_stack(stacks, stack, &format!("{field}.stack"))?;
             }
             self.homes(flow)?;
+            self.split(flow)?;
         }
         if hosts > MAX_FLOWS {
             return Err(SceneError::new(
@@ -225,6 +228,7 @@ fn check_stack(stacks: &Stacks, options: &StackOptions, field: &str) -> Result<(
             names,
         });
     };
+    proxies::check_stack(stack.as_ref(), options, field)?;
     stack.check(options).map_err(|error| SceneError {
         field: format!("{field}.{}", error.option),
         problem: error.problem,

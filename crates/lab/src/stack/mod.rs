@@ -25,6 +25,31 @@ use tautline_transport::{
 
 use crate::session::Half;
 
+/// Which part of a connection's way, between two neighbours of those who end it, is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// All of it: no proxy stands on it.
+    #[default]
+    Whole,
+    /// The part that the satellite's link is of.
+    Satellite,
+    /// Any other.
+    Land,
+}
+
+/// Everything that a proxy on the way of a connection needs to begin.
+pub struct ProxySetup {
+    /// The place that it stands at.
+    pub place: String,
+    /// Towards the client, then towards the server: its own address, that of the next who ends the
+    /// connection, and which part of the way lies between.
+    pub sides: [(SocketAddr, SocketAddr, Part); 2],
+    /// When the client connects.
+    pub start: Instant,
+    /// Randomness of its own.
+    pub rng: Rng,
+}
+
 /// Everything that an end of a flow needs to begin.
 pub struct EndSetup {
     /// Its address.
@@ -32,8 +57,10 @@ pub struct EndSetup {
     /// Further addresses of its own, each with a way to the other end; only ever of a client whose
     /// options ask for several paths.
     pub others: Vec<SocketAddr>,
-    /// The other end's address.
+    /// The other end's address, or that of the nearest proxy.
     pub remote: SocketAddr,
+    /// Which part of the way begins here.
+    pub part: Part,
     /// The program.
     pub half: Box<dyn Half>,
     /// When a client connects.
@@ -172,6 +199,17 @@ pub trait Stack: fmt::Debug + Send + Sync {
     /// # Errors
     /// When the options ask for what the stack does not have.
     fn server(&self, options: &StackOptions, setup: EndSetup) -> Result<Box<dyn Node>, String>;
+    /// Whether proxies can stand on the way of its connections.
+    fn has_proxies(&self) -> bool {
+        false
+    }
+    /// A proxy on the way; of stacks that have them alone.
+    ///
+    /// # Errors
+    /// When the options ask for what the stack does not have.
+    fn proxy(&self, _options: &StackOptions, _setup: ProxySetup) -> Result<Box<dyn Node>, String> {
+        Err("the stack has no proxies".to_owned())
+    }
     /// Looks into a node made by `client` or `server`.
     fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>>;
     /// The paths of a node's connection, by number, also those that are gone; none where a stack

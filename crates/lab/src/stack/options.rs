@@ -38,6 +38,17 @@ pub struct StackOptions {
     /// What the path carries, in IP bytes, where an operator knows it: `split-tcp` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Speed>,
+    /// Places of the network at which a proxy splits the connection, on its way and in whatever order:
+    /// `split-tcp` alone. Without it the proxies stand at the two hosts, and the whole way is theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxies: Option<Names>,
+    /// The link whose part of a way with proxies is the satellite's, which `congestion`, `rate` and `ack`
+    /// are of; unless said, with two proxies the part between them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub satellite: Option<String>,
+    /// Congestion controller of the other parts of a way with proxies; `cubic` unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub land_congestion: Option<String>,
     /// Acknowledgement policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack: Option<String>,
@@ -126,6 +137,9 @@ impl Default for StackOptions {
             stack: tautline(),
             congestion: None,
             rate: None,
+            proxies: None,
+            satellite: None,
+            land_congestion: None,
             ack: None,
             streams: None,
             fec: None,

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     outcome::{Item, Outcome},
     quantity::{Size, Span},
-    stack::{EndSetup, Stack, StackOptions, Tautline, Watch, WireStats},
+    stack::{EndSetup, Part, Stack, StackOptions, Tautline, Watch, WireStats},
 };
 
 /// What came of a run.
@@ -125,6 +125,7 @@ pub(super) fn play_with(
         local,
         others: Vec::new(),
         remote,
+        part: Part::Whole,
         half,
         start: Instant::ZERO,
         rng: world.rng(label),

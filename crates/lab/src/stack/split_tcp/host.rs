@@ -1,23 +1,18 @@
 //! An end of the connection on its simulated host.
 //!
-//! Owns: [`Host`], which brings program, streams, sender and receiver together: handshake, close,
-//! timers, packets. Does not own: any of their rules.
+//! Owns: [`Host`], which brings program, streams and the first leg of the way together: handshake, close.
+//! Does not own: any of their rules; packets and timers (`leg.rs`).
 
-use std::{any::Any, collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{any::Any, collections::VecDeque};
 
 use bytes::Bytes;
 use tautline_sim::{Datagram, Node};
-use tautline_transport::{
-    congestion::CongestionController,
-    time::{Instant, earliest},
-    units::Ecn,
-};
+use tautline_transport::time::{Instant, earliest};
 
 use super::{
+    leg::{self, Leg},
     mux::Mux,
-    receive::{AckRule, Receiver},
-    segment::{Kind, Segment, stamp},
-    send::Sender,
+    segment::{Kind, Segment},
 };
 use crate::{
     session::{Half, Happening, Read, Session, StreamKey, Way},
@@ -36,21 +31,8 @@ const MOST_DATAGRAM_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) client: bool,
-    pub(super) local: SocketAddr,
-    pub(super) remote: SocketAddr,
-    /// When a client connects.
-    pub(super) start: Instant,
-    /// Data bytes of a full segment.
-    pub(super) segment: usize,
-    pub(super) receive_buffer: u64,
-    pub(super) send_buffer: u64,
     pub(super) streams: u32,
-    pub(super) ack: AckRule,
-    pub(super) initial_timeout: Duration,
-    /// How long data may go without any word from the other end.
-    pub(super) patience: Duration,
-    pub(super) paced: bool,
-    pub(super) controller: Box<dyn CongestionController>,
+    pub(super) leg: leg::Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,36 +44,17 @@ enum State {
     Over,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    packets: u64,
-    bytes: u64,
-    acks: u64,
-}
-
 #[derive(Debug)]
 struct Connection {
     client: bool,
-    local: SocketAddr,
-    remote: SocketAddr,
-    segment: usize,
-    send_buffer: u64,
-    patience: Duration,
     state: State,
     /// Whether the server has sent its part of the handshake.
     answered: bool,
     mux: Mux,
-    sender: Sender,
-    receiver: Receiver,
-    /// When the other end was last heard, or data began to wait for it.
-    heard: Instant,
-    /// Whether the other end has to be told that this is over.
-    tells_close: bool,
+    leg: Leg,
     events: VecDeque<Happening>,
     datagrams_in: VecDeque<Bytes>,
     datagrams_in_bytes: usize,
-    datagrams_out: VecDeque<Bytes>,
-    counters: Counters,
 }
 
 /// A simulated host with a program over one split connection.
@@ -110,41 +73,24 @@ impl Host {
         };
         let mux = Mux::new(
             settings.client,
-            settings.segment,
+            settings.leg.segment,
             settings.streams,
             expected,
         );
+        let start = settings.client.then_some(settings.leg.start);
         let connection = Connection {
             client: settings.client,
-            local: settings.local,
-            remote: settings.remote,
-            segment: settings.segment,
-            send_buffer: settings.send_buffer,
-            patience: settings.patience,
             state: State::Idle,
             answered: false,
             mux,
-            sender: Sender::new(
-                settings.start,
-                settings.segment,
-                // What the other end's buffer is taken to be until it tells: its own.
-                settings.receive_buffer,
-                settings.initial_timeout,
-                settings.controller,
-                settings.paced,
-            ),
-            receiver: Receiver::new(settings.receive_buffer, settings.ack),
-            heard: settings.start,
-            tells_close: false,
+            leg: Leg::new(settings.leg),
             events: VecDeque::new(),
             datagrams_in: VecDeque::new(),
             datagrams_in_bytes: 0,
-            datagrams_out: VecDeque::new(),
-            counters: Counters::default(),
         };
         Self {
             half,
-            start: settings.client.then_some(settings.start),
+            start,
             connection,
         }
     }
@@ -154,24 +100,7 @@ impl Host {
     }
 
     pub(super) fn wire_stats(&self) -> WireStats {
-        let connection = &self.connection;
-        let sender = &connection.sender;
-        let rtt = sender.rtt();
-        WireStats {
-            rtt: rtt.map(|rtt| rtt.smoothed),
-            min_rtt: rtt.map(|rtt| rtt.min),
-            window: sender.window(),
-            pacing_rate: sender.pacing_rate(),
-            in_flight: Some(sender.in_flight()),
-            datagrams_sent: connection.counters.packets,
-            bytes_sent: connection.counters.bytes,
-            packets_sent: sender.counters.segments,
-            packets_lost: sender.counters.lost,
-            spurious_losses: Some(sender.counters.spurious),
-            ptos: Some(sender.counters.timeouts),
-            acks_sent: connection.counters.acks,
-            fec: None,
-        }
+        self.connection.leg.wire_stats()
     }
 
     /// Tells the program everything there is to tell. Returns whether there was anything.
@@ -186,7 +115,8 @@ impl Host {
             told = true;
             self.half.on(&mut Live { now, connection }, event);
         }
-        connection.receiver.hold(now, connection.mux.unread());
+        let unread = connection.mux.unread();
+        connection.leg.receiver.hold(now, unread);
         told
     }
 }
@@ -198,9 +128,13 @@ impl Connection {
             return;
         };
         match (self.state, segment.kind) {
-            (State::Over, Kind::Stream) => self.tells_close = true,
+            (State::Over, Kind::Stream) => self.leg.tell_end(Bytes::new()),
             (State::Over, _) => {}
-            (_, Kind::Close) => self.end(None),
+            (_, Kind::Close) => {
+                // An end says nothing of its reasons, a proxy does.
+                let reason = String::from_utf8_lossy(&segment.data);
+                self.end((!reason.is_empty()).then(|| reason.into_owned()));
+            }
             (State::Connected, Kind::Datagram) => {
                 if self.datagrams_in_bytes + segment.data.len() <= MOST_DATAGRAM_BYTES {
                     self.datagrams_in_bytes += segment.data.len();
@@ -214,23 +148,19 @@ impl Connection {
     }
 
     fn on_segment(&mut self, now: Instant, segment: &Segment) {
-        self.heard = now;
         if self.state == State::Idle {
             self.state = State::Handshake;
         }
-        let una = self.sender.una();
-        self.sender.on_ack(now, segment);
-        if self.sender.una() > una && self.mux.has_blocked() && self.room() >= self.send_buffer / 8
-        {
+        let progress = self.leg.on_segment(now, segment);
+        if progress && self.mux.has_blocked() && self.room() >= self.leg.send_buffer() / 8 {
             self.mux.unblock();
         }
         if segment.data.is_empty() {
             return;
         }
-        self.receiver.on_data(now, segment);
-        while let Some(data) = self.receiver.take() {
+        while let Some(data) = self.leg.receiver.take() {
             if let Err(reason) = self.mux.on_bytes(data) {
-                self.tells_close = true;
+                self.leg.tell_end(Bytes::new());
                 self.end(Some(reason));
                 return;
             }
@@ -259,7 +189,7 @@ impl Connection {
     fn begin(&mut self, now: Instant) {
         if self.state == State::Idle {
             self.state = State::Handshake;
-            self.heard = now;
+            self.leg.heard = now;
             self.mux.send_handshake(CLIENT_HELLO);
         }
     }
@@ -272,103 +202,36 @@ impl Connection {
         self.mux.end();
         self.events.clear();
         self.datagrams_in.clear();
-        self.datagrams_out.clear();
+        self.leg.datagrams.clear();
         self.events.push_back(Happening::Closed(reason));
     }
 
     /// Bytes that the send buffer still takes.
     fn room(&self) -> u64 {
-        let used = self.mux.unsent() + self.sender.outstanding();
-        self.send_buffer.saturating_sub(used)
-    }
-
-    fn gives_up_at(&self) -> Option<Instant> {
-        (self.state != State::Over && self.sender.outstanding() > 0)
-            .then(|| self.heard + self.patience)
+        self.leg.room(self.mux.unsent())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         if self.state == State::Over {
             return None;
         }
-        let recovery = earliest(self.sender.timeout(), self.receiver.due());
-        earliest(recovery, self.gives_up_at())
+        self.leg.timeout()
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.state == State::Over {
-            return;
-        }
-        if self.gives_up_at().is_some_and(|at| at <= now) {
-            let reason = format!("no word from the other end for {:?}", self.patience);
-            self.tells_close = true;
+        if self.state != State::Over && self.leg.on_timeout(now) {
+            let reason = format!("no word from the other end for {:?}", self.leg.patience());
+            self.leg.tell_end(Bytes::new());
             self.end(Some(reason));
-            return;
-        }
-        if self.sender.timeout().is_some_and(|at| at <= now) {
-            self.sender.on_timeout(now);
-        }
-    }
-
-    fn packet(&mut self, now: Instant, mut segment: Segment) -> Datagram {
-        segment.stamp = stamp(now);
-        let payload = segment.encode();
-        self.counters.packets += 1;
-        self.counters.bytes += payload.len() as u64;
-        Datagram {
-            src: self.local,
-            dst: self.remote,
-            ecn: Ecn::NotEct,
-            payload,
         }
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
-        if std::mem::take(&mut self.tells_close) {
-            let segment = Segment {
-                kind: Kind::Close,
-                ..Segment::default()
-            };
-            return Some(self.packet(now, segment));
+        let farewell = self.leg.poll_farewell(now);
+        if farewell.is_some() || self.state == State::Over {
+            return farewell;
         }
-        if self.state == State::Over {
-            return None;
-        }
-        if let Some(data) = self.datagrams_out.pop_front() {
-            let segment = Segment {
-                kind: Kind::Datagram,
-                data,
-                ..Segment::default()
-            };
-            return Some(self.packet(now, segment));
-        }
-        let due = self.receiver.due().is_some_and(|at| at <= now);
-        // A full segment has no room for SACK blocks.
-        if due && self.receiver.has_holes() {
-            return Some(self.acknowledgement(now));
-        }
-        let idle = self.sender.outstanding() == 0;
-        if let Some((start, data)) = self.sender.poll(now, &mut self.mux) {
-            if idle {
-                self.heard = self.heard.max(now);
-            }
-            let mut segment = Segment {
-                seq: start as u32,
-                data,
-                ..Segment::default()
-            };
-            self.counters.acks += u64::from(self.receiver.acknowledge(&mut segment));
-            segment.blocks = Default::default();
-            return Some(self.packet(now, segment));
-        }
-        due.then(|| self.acknowledgement(now))
-    }
-
-    fn acknowledgement(&mut self, now: Instant) -> Datagram {
-        let mut segment = Segment::default();
-        self.receiver.acknowledge(&mut segment);
-        self.counters.acks += 1;
-        self.packet(now, segment)
+        self.leg.poll_transmit(now, &mut self.mux)
     }
 }
 
@@ -465,9 +328,9 @@ impl Session for Live<'_> {
     }
 
     fn send_datagram(&mut self, data: Bytes) -> bool {
-        let fits = self.is_connected() && data.len() <= self.connection.segment;
+        let fits = self.is_connected() && data.len() <= self.connection.leg.segment();
         if fits {
-            self.connection.datagrams_out.push_back(data);
+            self.connection.leg.datagrams.push_back(data);
         }
         fits
     }
@@ -480,7 +343,9 @@ impl Session for Live<'_> {
 
     fn close(&mut self) {
         if self.connection.state != State::Over {
-            self.connection.tells_close = self.connection.state != State::Idle;
+            if self.connection.state != State::Idle {
+                self.connection.leg.tell_end(Bytes::new());
+            }
             self.connection.end(None);
         }
     }

@@ -5,11 +5,20 @@
 //! recovers its own losses, and the satellite's part is governed by somebody who knows it. A stack
 //! that cannot be split has to be measured against that.
 //!
-//! **Where the proxies stand.** At the two hosts of the flow: in the laboratory's scenes clients and servers
+//! **Where the proxies stand.** At the places of the network that `proxies` names, a host of its own for
+//! each connection. The parts of the way between ends and proxies are connections of their own, each with
+//! its own round trip and recovery: that of the satellite with `congestion`, `rate` and `ack`, those on land
+//! with `land_congestion` and standard acknowledgements. Which one is the satellite's: the one that the
+//! link `satellite` is of, or with two proxies the one between them.
+//!
+//! Unless a plan says so, they stand at the two hosts of the flow: in most scenes clients and servers
 //! are next to the bottleneck, so the parts of a connection on land take no time and lose nothing, and
 //! the whole is modelled as its satellite part, from proxy to proxy. A flow's `access_delay` and
-//! further links belong to that part. The proxies answer the opening of a connection themselves and carry what
-//! the client sends first at once, so TCP's handshake costs nothing. TLS 1.3 runs from end to end and
+//! further links belong to that part.
+//!
+//! The proxies answer the opening of a connection themselves and carry what
+//! the client sends first at once, so TCP's handshake costs nothing, also on land (as with RFC 7413). TLS
+//! 1.3 runs from end to end and
 //! costs its round trip, as QUIC's handshake does: after it both are equal, and neither resumes.
 //!
 //! **What is modelled.** IP packets of 1,500 bytes with TCP's header bytes, time stamps and SACK
@@ -17,19 +26,27 @@
 //! timeouts (RFC 2018, 6298, 8985), receive windows, delayed acknowledgements, pacing; records and
 //! frames of HTTP/2 over TLS on one byte stream, hence head-of-line blocking. Congestion control is
 //! `fixed` or `hybla`, which only a proxy would use, or any of our transport's. Unreliable datagrams
-//! go as UDP packets past the connection, with no congestion control and no proxy.
+//! go as UDP packets past the connection, with no congestion control; a proxy passes them on at once.
 //!
-//! **What is not**, mostly in favour of this baseline: proxies that run out of buffer or time, or
-//! hold data that more urgent ones cannot overtake; congestion on land; Nagle's algorithm; HTTP/2
+//! A proxy at a place keeps at most `receive_window` and `send_buffer` of either direction. Beyond that the
+//! window before it shuts; what it keeps cannot be overtaken by more urgent data. When one of its legs
+//! gives up (`idle_timeout`), both ends are told why; a close is passed on, and drops what waits.
+//!
+//! **What is not**, mostly in favour of this baseline: proxies that run out of time; at the hosts, also
+//! those that run out of buffer or
+//! hold data that more urgent ones cannot overtake, and congestion on land; Nagle's algorithm; HTTP/2
 //! flow control and header compression; several connections under one budget, so that `fixed` has
 //! to be told its share; ECN; a close that waits for what was sent.
 //!
 //! Owns: [`SplitTcp`], its options. Parts: `segment` (the wire), `ranges`, `scoreboard`, `rtt`, `rate`
-//! (what a sender knows), `send`, `growth` (when it sends), `receive`, `mux` (streams), `host` (an end).
+//! (what a sender knows), `send`, `growth` (when it sends), `receive`, `leg` (one connection between
+//! neighbours), `mux` (streams), `host` (an end), `proxy` (what stands between two legs).
 
 mod growth;
 mod host;
+mod leg;
 mod mux;
+mod proxy;
 mod ranges;
 mod rate;
 mod receive;
@@ -41,21 +58,24 @@ mod send;
 #[cfg(test)]
 mod tests;
 
-use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{any::Any, collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use tautline_sim::{Node, ip_overhead};
 use tautline_transport::{
     congestion::{self, ControllerContext, SharedControllerFactory},
+    rng::Rng,
+    time::Instant,
     units::Rate,
 };
 
 use self::{
     growth::{FixedFactory, HyblaFactory},
-    host::{Host, Settings},
+    host::Host,
+    proxy::Proxy,
     receive::AckRule,
     segment::HEADER_BYTES,
 };
-use super::{EndSetup, Inspection, OptionError, Stack, StackOptions};
+use super::{EndSetup, Inspection, OptionError, Part, ProxySetup, Stack, StackOptions};
 
 /// Payload of a 1,500-byte packet over IPv4.
 const PAYLOAD: u16 = 1472;
@@ -71,17 +91,22 @@ const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(120);
 /// RFC 6928.
 const INITIAL_WINDOW: u32 = 10;
+/// What servers on land have (RFC 9438).
+const LAND_CONGESTION: &str = "cubic";
 
 /// Split TCP with streams. Of the options it has `congestion` (`fixed`, which needs a `rate`;
 /// `hybla`, the default without one; or a controller of our transport), `rate`, `ack` (`standard` or
 /// `aggregated`, which spares thin return links), `initial_window`, `receive_window`, `send_buffer`, `max_streams`, `mtu`, `pacing`, `initial_rtt` (the timeout
-/// before the first sample), `max_ack_delay` and `idle_timeout` (how long data may go unanswered).
+/// before the first sample), `max_ack_delay` and `idle_timeout` (how long data may go unanswered); and
+/// where proxies stand on the way `proxies`, `satellite` and `land_congestion` (`hybla`, or a controller of our
+/// transport).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SplitTcp;
 
 /// What the options say, checked.
 struct Chosen {
     factory: SharedControllerFactory,
+    land: SharedControllerFactory,
     payload: u16,
     initial_window: u32,
     receive_buffer: u64,
@@ -157,6 +182,31 @@ fn controller(
     })
 }
 
+/// What governs the parts of the way on land.
+fn on_land(options: &StackOptions) -> Result<SharedControllerFactory, OptionError> {
+    let option = "land_congestion";
+    let name = options.land_congestion.as_deref();
+    let chosen = match name.unwrap_or(LAND_CONGESTION) {
+        "hybla" => Some(Arc::new(HyblaFactory { rate: None }) as _),
+        "fixed" => {
+            let problem = "nobody divides the capacity on land, so that fixed has no rate there";
+            return Err(wrong(option, problem));
+        }
+        name => congestion::registry::by_name(name),
+    };
+    chosen.ok_or_else(|| OptionError {
+        option,
+        problem: format!(
+            "split-tcp has no congestion control on land called {:?}",
+            name.unwrap_or_default()
+        ),
+        names: std::iter::once("hybla")
+            .chain(congestion::registry::names())
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
 fn fixed(rate: Rate) -> SharedControllerFactory {
     Arc::new(FixedFactory { rate })
 }
@@ -197,6 +247,15 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
             return Err(wrong(option, "split-tcp has no such choice"));
         }
     }
+    for (option, given) in [
+        ("satellite", options.satellite.is_some()),
+        ("land_congestion", options.land_congestion.is_some()),
+    ] {
+        if given && options.proxies.is_none() {
+            let problem = "the way has no parts unless proxies = [\"a place\"] stand on it";
+            return Err(wrong(option, problem));
+        }
+    }
     let payload = within(
         "mtu",
         options.mtu,
@@ -211,6 +270,7 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
     let second = Duration::from_secs(1);
     Ok(Chosen {
         factory: controller(options, payload)?,
+        land: on_land(options)?,
         payload,
         initial_window: within(
             "initial_window",
@@ -247,35 +307,58 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
     })
 }
 
+impl Chosen {
+    fn of(options: &StackOptions) -> Result<Self, String> {
+        choose(options).map_err(|error| format!("{}: {}", error.option, error.problem))
+    }
+
+    /// One end of a part of the way, between two addresses.
+    fn leg(
+        &self,
+        (local, remote, part): (SocketAddr, SocketAddr, Part),
+        start: Instant,
+        rng: &mut Rng,
+    ) -> leg::Settings {
+        let payload = u64::from(self.payload);
+        let mut context = ControllerContext::new(
+            start,
+            payload,
+            u64::from(self.initial_window) * payload,
+            self.initial_timeout,
+            rng.fork(),
+        );
+        context.paced = self.paced;
+        let (factory, ack) = match part {
+            Part::Whole | Part::Satellite => (&self.factory, self.ack),
+            Part::Land => (&self.land, AckRule::standard(self.ack.delay)),
+        };
+        leg::Settings {
+            local,
+            remote,
+            start,
+            segment: usize::from(self.payload) - HEADER_BYTES,
+            receive_buffer: self.receive_buffer,
+            send_buffer: self.send_buffer,
+            ack,
+            initial_timeout: self.initial_timeout,
+            patience: self.patience,
+            paced: self.paced,
+            controller: factory.build(context),
+        }
+    }
+}
+
 fn node(
     options: &StackOptions,
     client: bool,
     mut setup: EndSetup,
 ) -> Result<Box<dyn Node>, String> {
-    let chosen = choose(options).map_err(|error| format!("{}: {}", error.option, error.problem))?;
-    let payload = u64::from(chosen.payload);
-    let mut context = ControllerContext::new(
-        setup.start,
-        payload,
-        u64::from(chosen.initial_window) * payload,
-        chosen.initial_timeout,
-        setup.rng.fork(),
-    );
-    context.paced = chosen.paced;
-    let settings = Settings {
+    let chosen = Chosen::of(options)?;
+    let way = (setup.local, setup.remote, setup.part);
+    let settings = host::Settings {
         client,
-        local: setup.local,
-        remote: setup.remote,
-        start: setup.start,
-        segment: usize::from(chosen.payload) - HEADER_BYTES,
-        receive_buffer: chosen.receive_buffer,
-        send_buffer: chosen.send_buffer,
         streams: chosen.streams,
-        ack: chosen.ack,
-        initial_timeout: chosen.initial_timeout,
-        patience: chosen.patience,
-        paced: chosen.paced,
-        controller: chosen.factory.build(context),
+        leg: chosen.leg(way, setup.start, &mut setup.rng),
     };
     Ok(Box::new(Host::new(settings, setup.half)))
 }
@@ -289,6 +372,22 @@ impl Stack for SplitTcp {
         node(options, false, setup)
     }
 
+    fn has_proxies(&self) -> bool {
+        true
+    }
+
+    fn proxy(
+        &self,
+        options: &StackOptions,
+        mut setup: ProxySetup,
+    ) -> Result<Box<dyn Node>, String> {
+        let chosen = Chosen::of(options)?;
+        let legs = setup
+            .sides
+            .map(|side| chosen.leg(side, setup.start, &mut setup.rng));
+        Ok(Box::new(Proxy::new(setup.place, legs)))
+    }
+
     fn inspect<'a>(&self, node: &'a dyn Any) -> Option<Inspection<'a>> {
         let host = node.downcast_ref::<Host>()?;
         Some(Inspection {
@@ -298,10 +397,11 @@ impl Stack for SplitTcp {
     }
 
     fn defaults(&self) -> BTreeMap<String, String> {
-        let values: [(&str, &dyn fmt::Debug); 8] = [
+        let values: [(&str, &dyn fmt::Debug); 9] = [
             ("ack_delay", &ACK_DELAY),
             ("initial_timeout", &INITIAL_TIMEOUT),
             ("initial_window", &INITIAL_WINDOW),
+            ("land_congestion", &LAND_CONGESTION),
             ("payload", &PAYLOAD),
             ("patience", &PATIENCE),
             ("receive_buffer", &RECEIVE_BUFFER),

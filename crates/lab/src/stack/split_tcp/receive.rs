@@ -172,6 +172,17 @@ impl Receiver {
         Some(data)
     }
 
+    /// The next bytes in order, no more than `most`; `None` also where that is none.
+    pub(super) fn take_up_to(&mut self, most: usize) -> Option<Bytes> {
+        let front = self.ready.front_mut().filter(|_| most > 0)?;
+        let data = front.split_to(front.len().min(most));
+        if front.is_empty() {
+            self.ready.pop_front();
+        }
+        self.ready_bytes -= data.len() as u64;
+        Some(data)
+    }
+
     /// Of what was taken, the application has not read so many bytes.
     pub(super) fn hold(&mut self, now: Instant, bytes: u64) {
         let closed = self.edge.saturating_sub(self.next);
@@ -218,7 +229,7 @@ impl Receiver {
 
     /// Bytes in memory.
     #[cfg(test)]
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.pieces_bytes + self.ready_bytes + self.held
     }
 }
