@@ -27,6 +27,7 @@ pub const PLANS: &[Bundled] = plans![
     "satcom-many",
     "satcom-share",
     "satcom-c1",
+    "satcom-pep",
     "satcom-presets",
     "satcom-streams",
     "ifc",
