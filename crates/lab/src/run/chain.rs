@@ -1,7 +1,7 @@
 //! The parts of a connection's way between those who end it: client, proxies, server.
 //!
-//! Owns: [`Chain`]: who is whose neighbour, and the hosts of proxies. Does not own: where proxies stand
-//! (`scene`), what they do (`stack`).
+//! Owns: [`Ends`] (at which routers they are), [`Chain`] (who is whose neighbour, and the hosts of
+//! proxies). Does not own: where proxies stand (`scene`), what they do (`stack`).
 
 use std::net::SocketAddr;
 
@@ -17,6 +17,15 @@ use crate::{
 const FIRST_PROXY: u8 = 200;
 /// Labels of proxies' randomness are far from those of ends, and of each other's connections.
 const LABELS: u64 = 1 << 40;
+
+/// Who connects where.
+pub(super) struct Ends<'a> {
+    /// The client's places, that of the handshake first.
+    pub(super) near: &'a [(&'a str, HostId)],
+    pub(super) far: HostId,
+    /// What stands between them, if anything does, and where, from the client on.
+    pub(super) split: Option<(&'a Split<'a>, &'a [HostId])>,
+}
 
 /// Why a proxy cannot stand there.
 #[derive(Debug)]
@@ -82,13 +91,13 @@ impl<'a> Chain<'a> {
     }
 
     /// Whom the client speaks to, and over which part of the way.
-    pub(super) fn from_client(&self) -> (SocketAddr, Part) {
+    pub(super) fn beside_client(&self) -> (SocketAddr, Part) {
         let link = self.links.first().unwrap_or(&self.whole);
         (link.far, link.part)
     }
 
     /// Whom the server speaks to, and over which part of the way.
-    pub(super) fn from_server(&self) -> (SocketAddr, Part) {
+    pub(super) fn beside_server(&self) -> (SocketAddr, Part) {
         let link = self.links.last().unwrap_or(&self.whole);
         (link.near, link.part)
     }

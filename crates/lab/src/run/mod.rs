@@ -20,7 +20,7 @@ use tautline_transport::time::Instant;
 pub use timed::cut_off;
 pub use traces::{TraceError, Traces, Wanted, packets};
 
-use self::chain::{Chain, ChainError};
+use self::chain::{Chain, ChainError, Ends};
 use crate::{
     scene::{Flow, Scene, SceneError, Split},
     session::Half,
@@ -66,15 +66,6 @@ struct Player {
     /// The client's places and its addresses there.
     homes: Vec<(String, SocketAddr)>,
     history: Vec<Sample>,
-}
-
-/// Who connects where.
-struct Ends<'a> {
-    /// The client's places, that of the handshake first.
-    near: &'a [(&'a str, HostId)],
-    far: HostId,
-    /// What stands between them, if anything does, and where, from the client on.
-    split: Option<(&'a Split<'a>, &'a [HostId])>,
 }
 
 /// A scene set up.
@@ -202,7 +193,7 @@ impl Stage {
             half = cut_off(half, Instant::ZERO + stop.0);
         }
         let chain = Chain::new(ends.split, (client_at, server_at), address);
-        let (remote, part) = chain.from_client();
+        let (remote, part) = chain.beside_client();
         let client = EndSetup {
             local: client_at,
             others: all.iter().skip(1).copied().collect(),
@@ -214,7 +205,7 @@ impl Stage {
             seed,
             watch: self.watch.clone(),
         };
-        let (remote, part) = chain.from_server();
+        let (remote, part) = chain.beside_server();
         let server = EndSetup {
             local: server_at,
             others: Vec::new(),
