@@ -68,7 +68,8 @@ impl Tables {
         let mut all = vec![
             (
                 "cells",
-                "A row per cell: a point of the design, a solution, a repetition.",
+                "A row per cell: a point of the design, a solution, a repetition. The measured link is the \
+                 network's first, or the one that `run.link` names.",
                 &self.cells,
             ),
             ("flows", "A row per connection of each cell.", &self.flows),

@@ -450,7 +450,7 @@ impl Stage {
                 direction: {
                     let mut homes = player.homes.iter();
                     let up = homes.find_map(|(home, _)| {
-                        scene.network.crossing(home, &flow.server)
+                        scene.network.crossing(scene.link, home, &flow.server)
                     });
                     up.map(|up| match player.receiver {
                         End::Client => up.opposite(),
@@ -493,6 +493,7 @@ impl Stage {
         Record {
             violations,
             unchecked,
+            link: scene.link,
             end: end.since_origin(),
             window,
             flows,
