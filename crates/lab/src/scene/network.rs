@@ -4,7 +4,7 @@
 //! A link is written as a table: `link` names one of the simulator's links to start from, every
 //! other key is a field of [`DirectionConfig`] for both directions, and `up` and `down` hold
 //! fields of one direction (`up` is from the first place to the second). `loss` and `corruption`
-//! may be a share instead of a model.
+//! may be a share instead of a model, and every share a percentage.
 
 mod overlay;
 
