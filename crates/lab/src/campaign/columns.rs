@@ -77,7 +77,10 @@ impl Tables {
             (
                 "cells",
                 match self.is_of_field {
-                    false => "A row per cell: a point of the design, a solution, a repetition.",
+                    false => {
+                        "A row per cell: a point of the design, a solution, a repetition. The measured link is the \
+                         network's first, or the one that `run.link` names."
+                    }
                     true => FIELD_DATA,
                 },
                 &self.cells,

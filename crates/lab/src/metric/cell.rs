@@ -1,4 +1,4 @@
-//! Metrics of a whole cell: over the measured flows, and of the first link in their direction.
+//! Metrics of a whole cell: over the measured flows, and of the measured link in their direction.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ pub const METRICS: &[CellMetric] = &[
         "utilisation",
         "1",
         Some(true),
-        "goodput of all flows towards the measured ones' receivers / capacity of the first link in that direction and window (IP bytes, changes at set times counted, a trace with its mean); empty where the rate varies otherwise. Bytes that waited for a gap to be filled can put it above 1",
+        "goodput of all flows towards the measured ones' receivers / capacity of the measured link in that direction and window (IP bytes, changes at set times counted, a trace with its mean); empty where the rate varies otherwise. Bytes that waited for a gap to be filled can put it above 1",
         "link utilisation (002 eq. 6.2)",
         |r| Some(total_goodput(r)? / capacity(r)?)
     ),
@@ -151,7 +151,7 @@ pub const METRICS: &[CellMetric] = &[
         "queue_delay_ms",
         "ms",
         Some(false),
-        "mean time from reaching the first link's queue until the last byte has left it, measured direction, all flows, whole run",
+        "mean time from reaching the measured link's queue until the last byte has left it, measured direction, all flows, whole run",
         "queueing delay",
         |r| Some(bottleneck(r)?.0.mean_sojourn()?.as_secs_f64() * 1e3)
     ),
@@ -159,7 +159,7 @@ pub const METRICS: &[CellMetric] = &[
         "queue_max_bytes",
         "B",
         Some(false),
-        "most IP bytes that waited at the first link in the measured direction",
+        "most IP bytes that waited at the measured link in the measured direction",
         "",
         |r| Some(bottleneck(r)?.0.queue_max_bytes as f64)
     ),
@@ -167,7 +167,7 @@ pub const METRICS: &[CellMetric] = &[
         "queue_drops",
         "packets",
         Some(false),
-        "packets dropped by the first link's queue in the measured direction: because it was full, or by its management",
+        "packets dropped by the measured link's queue in the measured direction: because it was full, or by its management",
         "",
         |r| bottleneck(r).map(|(stats, _)| (stats.dropped.queue + stats.dropped.aqm) as f64)
     ),
@@ -175,7 +175,7 @@ pub const METRICS: &[CellMetric] = &[
         "link_losses",
         "packets",
         None,
-        "packets that the first link lost in the measured direction otherwise: by its loss models, in outages, by scripted index, above its MTU",
+        "packets that the measured link lost in the measured direction otherwise: by its loss models, in outages, by scripted index, above its MTU",
         "",
         |r| {
             let drops = &bottleneck(r)?.0.dropped;
@@ -186,7 +186,7 @@ pub const METRICS: &[CellMetric] = &[
         "ce_marks",
         "packets",
         None,
-        "packets marked CE by the first link in the measured direction",
+        "packets marked CE by the measured link in the measured direction",
         "",
         |r| Some(bottleneck(r)?.0.ce_marked as f64)
     ),
@@ -194,7 +194,7 @@ pub const METRICS: &[CellMetric] = &[
         "return_bytes",
         "B",
         Some(false),
-        "IP bytes offered to the first link against the measured direction",
+        "IP bytes offered to the measured link against the measured direction",
         "",
         |r| Some(bottleneck(r)?.1.back.sent_bytes as f64)
     ),
@@ -358,10 +358,10 @@ pub const METRICS: &[CellMetric] = &[
         "bound_repair",
         "1",
         None,
-        "repair packets by packets with data that would suffice for 99.9 % of messages on time, if they were sent at the last moment: per block of messages handed over within deadline - one way of the first link, the fewest r of W + r packets with P(more than r lost) <= 0.001, by the link's loss model; 0 where retransmission suffices",
+        "repair packets by packets with data that would suffice for 99.9 % of messages on time, if they were sent at the last moment: per block of messages handed over within deadline - one way of the measured link, the fewest r of W + r packets with P(more than r lost) <= 0.001, by the link's loss model; 0 where retransmission suffices",
         "",
         |r| {
-            let link = r.links.first()?;
+            let link = r.bottleneck()?;
             let (there, back) = match direction(r)? {
                 Direction::Forward => (&link.config.forward, &link.config.backward),
                 Direction::Backward => (&link.config.backward, &link.config.forward),
@@ -424,13 +424,13 @@ struct Other<'a> {
     loss: f64,
 }
 
-/// Which way the measured flows cross the first link.
+/// Which way the measured flows cross the measured link.
 fn direction(record: &Record) -> Option<Direction> {
     record.measured().find_map(|flow| flow.direction)
 }
 
 fn bottleneck(record: &Record) -> Option<(&DirectionStats, Other<'_>)> {
-    let link: &LinkRecord = record.links.first()?;
+    let link: &LinkRecord = record.bottleneck()?;
     let direction = direction(record)?;
     let config = match direction {
         Direction::Forward => &link.config.forward,
@@ -444,11 +444,11 @@ fn bottleneck(record: &Record) -> Option<(&DirectionStats, Other<'_>)> {
 }
 
 fn capacity(record: &Record) -> Option<f64> {
-    let link = record.links.first()?;
+    let link = record.bottleneck()?;
     link.capacity(direction(record)?, record.window)
 }
 
-/// Flows that cross the first link as the measured ones do; all, where none does.
+/// Flows that cross the measured link as the measured ones do; all, where none does.
 fn beside(record: &Record) -> impl Iterator<Item = &FlowRecord> {
     let direction = direction(record);
     let mut flows = record.flows.iter();

@@ -4,8 +4,9 @@
 //! Claeys-Bruno and Sergent, Chemometrics and Intelligent Laboratory Systems 113, 2012) that the
 //! FEC studies used. Deterministic: the draw is the seed.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use tautline_transport::rng::Rng;
+use toml::Value;
 
 use super::factor::{Factor, ListedPoint};
 
@@ -22,8 +23,18 @@ pub(super) struct Design {
     #[serde(default)]
     pub(super) factor: Vec<Factor>,
     /// Points of a `list` design, by factor name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "tables")]
     pub(super) point: Vec<ListedPoint>,
+}
+
+fn tables<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<ListedPoint>, D::Error> {
+    let words = "is not an array of tables: write [[design.point]], one for each point, with a value \
+                 of every factor by its name";
+    let value = Value::deserialize(d)?;
+    let entries = value.as_array().ok_or_else(|| D::Error::custom(words))?;
+    let tables = entries.iter().map(|entry| entry.as_table().cloned());
+    let tables: Option<Vec<ListedPoint>> = tables.collect();
+    tables.ok_or_else(|| D::Error::custom(words))
 }
 
 impl Default for Design {

@@ -21,6 +21,9 @@ pub struct PlanError {
     pub(super) place: Option<Box<Place>>,
 }
 
+/// What is said of a key that there is not.
+pub(super) const NO_KEY: &str = "there is no such key";
+
 /// The dotted path of a value in the text: that of a factor. In a box, for errors are handed up a long
 /// way and most have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +84,17 @@ impl PlanError {
                     error.field = join(field, wrong);
                 }
                 error.problem = match known.is_empty() {
-                    true => "there is no such key".to_owned(),
-                    false => format!("there is no such key; known are {}", known.join(", ")),
+                    true => NO_KEY.to_owned(),
+                    false => format!("{NO_KEY}; known are {}", known.join(", ")),
                 };
             }
         }
         error
+    }
+
+    /// Whether the field is one that there is not.
+    pub(super) fn is_of_no_key(&self) -> bool {
+        self.problem.starts_with(NO_KEY)
     }
 
     /// With what was perhaps meant among `names`, which are not listed otherwise.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
 use toml::{Table, Value};
 
 /// Something that varies. Exactly one of `values` and `range` is given.
@@ -19,7 +19,7 @@ pub(super) struct Factor {
     #[serde(default)]
     pub(super) paths: Vec<String>,
     /// The values. One that is a table with a `label` sets each of its other keys as a path.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "some")]
     pub(super) values: Vec<Value>,
     /// From and to, for space-filling designs.
     #[serde(default)]
@@ -33,6 +33,15 @@ pub(super) struct Factor {
     /// Digits after the point that a number of a range is rounded to.
     #[serde(default = "three")]
     pub(super) digits: usize,
+}
+
+/// A list that is given has something in it.
+fn some<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Value>, D::Error> {
+    let values = Vec::<Value>::deserialize(d)?;
+    if values.is_empty() {
+        return Err(D::Error::custom("the list is empty: nothing would vary"));
+    }
+    Ok(values)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -74,14 +83,21 @@ pub(super) fn label(value: &Value) -> String {
 }
 
 impl Factor {
-    pub(super) fn check(&self) -> Result<(), (String, String)> {
+    /// `listed`: its values stand in the points of a list, and need not stand here too.
+    pub(super) fn check(&self, listed: bool) -> Result<(), (String, String)> {
         let wrong = |field: &str, problem: &str| Err((field.to_owned(), problem.to_owned()));
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || !self.name.chars().all(plain) {
             return wrong("name", "is not made of letters, digits, - and _");
         }
         match (&self.range, self.values.is_empty()) {
-            (None, true) => return wrong("values", "neither `values` nor `range` is given"),
+            (None, true) if !listed => {
+                return wrong("values", "neither `values` nor `range` is given");
+            }
+            (Some(_), _) if listed => {
+                let problem = "a list has no range to fill: its values stand in [[design.point]]";
+                return wrong("range", problem);
+            }
             (Some(_), false) => return wrong("range", "stands beside `values`; give one of them"),
             (Some([low, high]), _) => {
                 if !(low.is_finite() && high.is_finite() && low < high) {
@@ -109,10 +125,15 @@ impl Factor {
         }
         let labelled = |value: &Value| value.get("label").is_some();
         let all_labelled = !self.values.is_empty() && self.values.iter().all(labelled);
-        if self.path.is_none() && self.paths.is_empty() && !all_labelled {
+        if !self.sets_something() && !all_labelled && !listed {
             return wrong("path", "nothing says what it sets");
         }
         Ok(())
+    }
+
+    /// Whether it says what its values set, where they do not say so themselves.
+    pub(super) fn sets_something(&self) -> bool {
+        self.path.is_some() || !self.paths.is_empty()
     }
 
     /// The first value that is called as one before it: its position and its label.

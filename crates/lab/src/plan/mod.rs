@@ -23,6 +23,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use error::NO_KEY;
 pub use error::{PlanError, nearest};
 pub use factor::Level;
 pub use field::{FieldOptions, MOST_CONNECTIONS, refusal};
@@ -45,6 +46,9 @@ const MAX_PLAN_BYTES: u64 = 4 << 20;
 
 /// No plan has more cells: about what the tables of one campaign take in memory.
 const MAX_CELLS: u128 = 1_000_000;
+
+/// No plan repeats itself more often.
+const MAX_SEEDS: u64 = 100_000;
 
 /// How a plan is read.
 #[derive(Clone, Debug, Default)]
@@ -188,6 +192,8 @@ impl Plan {
                 return error.within(text, span);
             }
             let span = locate(text, &error.field, options.smoke);
+            // What is missing in the plan as a whole is missing from its first line on.
+            let span = span.or_else(|| error.field.is_empty().then_some(0..0));
             error.at(text, span)
         })
     }
@@ -213,7 +219,7 @@ impl Plan {
         }
         // After the small version's keys, which may be wrong as well.
         if let Some(unknown) = table.keys().find(|key| !KEYS.contains(&key.as_str())) {
-            let error = PlanError::new(unknown.clone(), "there is no such key");
+            let error = PlanError::new(unknown.clone(), NO_KEY);
             let names: Vec<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
             return Err(error.with_names(unknown, &names));
         }
@@ -238,15 +244,22 @@ impl Plan {
         let run = section::<Run>(&table, "run")?.unwrap_or_default();
         run.check()?;
         let repetitions = options.seeds.unwrap_or(run.seeds);
-        if repetitions == 0 || repetitions > 100_000 {
-            return Err(PlanError::new("run.seeds", "is not between 1 and 100000"));
+        // Who says it to the program is not to look for it in the plan.
+        let seeds = match options.seeds {
+            Some(_) => "--seeds",
+            None => "run.seeds",
+        };
+        if repetitions == 0 || repetitions > MAX_SEEDS {
+            let problem = format!("{repetitions} is not between 1 and {MAX_SEEDS}");
+            return Err(PlanError::new(seeds, problem));
         }
         let mut solutions = solutions(&table)?;
         if let Some(field) = &options.field {
             field.choose(&mut solutions)?;
         }
-        bounded(&design, solutions.len(), repetitions)?;
+        bounded(&design, solutions.len(), (repetitions, seeds))?;
         let mut points = points(&design, options.draw)?;
+        points::distinct(&design, &points)?;
         let mut factors: Vec<String> = design.factor.iter().map(|f| f.name.clone()).collect();
         if options.field.is_some() {
             (factors, points) = field::without_network(factors, points);
@@ -352,7 +365,11 @@ impl Plan {
 }
 
 /// Refuses more cells than a campaign can hold, before a point is made.
-fn bounded(design: &Design, solutions: usize, repetitions: u64) -> Result<(), PlanError> {
+fn bounded(
+    design: &Design,
+    solutions: usize,
+    (repetitions, seeds): (u64, &str),
+) -> Result<(), PlanError> {
     let points = points::count(design)?;
     let cells = (points as u128) * (solutions as u128) * u128::from(repetitions);
     if cells <= MAX_CELLS {
@@ -363,7 +380,7 @@ fn bounded(design: &Design, solutions: usize, repetitions: u64) -> Result<(), Pl
     parts.push(format!("{repetitions} repetitions"));
     let problem = format!("{cells} cells ({}); at most {MAX_CELLS}", parts.join(" x "));
     let field = if repetitions > points as u64 {
-        "run.seeds"
+        seeds
     } else {
         "design"
     };

@@ -9,9 +9,14 @@ use super::{
 
 /// Checks the factors and counts the points that [`points`] would make, without making any.
 pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
+    let listed = design.kind == Kind::List;
+    if !design.point.is_empty() && !listed {
+        let problem = "only a design of kind = \"list\" has points of its own";
+        return Err(PlanError::new("design.point", problem));
+    }
     for (index, factor) in design.factor.iter().enumerate() {
         let field = format!("design.factor[{index}]");
-        factor.check().map_err(|(inner, problem)| {
+        factor.check(listed).map_err(|(inner, problem)| {
             let repeated = factor.repeated().filter(|_| inner == "values");
             let place =
                 repeated.map(|(index, _)| Box::new(Place(format!("{field}.values[{index}]"))));
@@ -52,6 +57,13 @@ pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
         }
     };
     match count {
+        0 if listed => {
+            let problem = format!(
+                "has no point: a list needs [[design.point]], one for each point, {}",
+                values_of(design)
+            );
+            Err(PlanError::new("design", problem))
+        }
         0 => Err(PlanError::new("design", "has no point")),
         1..=MAX_POINTS => Ok(count),
         _ => {
@@ -61,6 +73,19 @@ pub(super) fn count(design: &Design) -> Result<usize, PlanError> {
             );
             Err(PlanError::new("design.factor", problem))
         }
+    }
+}
+
+/// What a point of a list holds, in words.
+fn values_of(design: &Design) -> String {
+    let names = design.factor.iter().map(|factor| factor.name.as_str());
+    let names: Vec<&str> = names.collect();
+    match names.as_slice() {
+        [] => "with a value of every [[design.factor]] by its name".to_owned(),
+        names => format!(
+            "with a value of every factor by its name ({})",
+            names.join(", ")
+        ),
     }
 }
 
@@ -141,6 +166,54 @@ pub(super) fn place(
     })
 }
 
+/// Refuses a factor that sets what a later one sets again in every point.
+pub(super) fn distinct(design: &Design, points: &[Point]) -> Result<(), PlanError> {
+    let Some(first) = points.first() else {
+        return Ok(());
+    };
+    for (index, earlier) in design.factor.iter().enumerate() {
+        for (other, later) in design.factor.iter().enumerate().skip(index + 1) {
+            let again = |path: &String| {
+                let mut setting = points.iter().filter_map(|point| {
+                    let (a, b) = point.levels.get(index).zip(point.levels.get(other))?;
+                    sets(a, path).then(|| covers(b, path))
+                });
+                setting.all(|again| again)
+            };
+            let mut paths = first
+                .levels
+                .get(index)
+                .into_iter()
+                .flat_map(|level| &level.set);
+            if let Some((path, _)) = paths.find(|(path, _)| again(path)) {
+                let problem = format!(
+                    "{path:?} is set by the factor {} as well, which would have no effect",
+                    earlier.name
+                );
+                let level = first.levels.get(other);
+                let known = level.and_then(|level| place(design, (0, other), level, path, None));
+                return Err(PlanError {
+                    place: known.map(|known| Box::new(Place(known))),
+                    ..PlanError::new(format!("design.factor.{}", later.name), problem)
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sets(level: &Level, path: &str) -> bool {
+    level.set.iter().any(|(set, _)| set == path)
+}
+
+/// Whether a level sets what has this path, or what holds it.
+fn covers(level: &Level, path: &str) -> bool {
+    level.set.iter().any(|(set, _)| {
+        let inner = path.strip_prefix(set.as_str());
+        inner.is_some_and(|inner| inner.is_empty() || inner.starts_with('.'))
+    })
+}
+
 /// The points of a design that [`count`] has passed; `draw` seeds those that are drawn.
 pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError> {
     let points = match design.kind {
@@ -176,8 +249,18 @@ pub(super) fn points(design: &Design, draw: u64) -> Result<Vec<Point>, PlanError
                 let mut levels = Vec::new();
                 for factor in &design.factor {
                     let value = listed.get(&factor.name).ok_or_else(|| {
-                        PlanError::new(&field, format!("`{}` is missing", factor.name))
+                        let name = &factor.name;
+                        let problem = format!(
+                            "`{name}` is missing: a point is a table {}",
+                            values_of(design)
+                        );
+                        PlanError::new(&field, problem)
                     })?;
+                    if !factor.sets_something() && !factor::Factor::is_labelled(value) {
+                        let problem = "nothing says what it sets: give the factor a `path`, or the value a \
+                                       `label` and paths, { label = \"x\", \"network.loss\" = 0 }";
+                        return Err(PlanError::new(join(&field, &factor.name), problem));
+                    }
                     levels.push(factor.level(value));
                 }
                 points.push(Point { levels });

@@ -3,10 +3,24 @@
 use serde::Deserialize;
 
 use super::{Keep, error::PlanError};
-use crate::{quantity::Span, scene::DEFAULT_SAMPLE};
+use crate::{
+    quantity::Span,
+    scene::{DEFAULT_SAMPLE, Network},
+};
 
 /// What a factor may set: the rest is not a cell's, but the whole campaign's.
-pub(super) const OF_A_CELL: [&str; 3] = ["limit", "sample", "window"];
+pub(super) const OF_A_CELL: [&str; 4] = ["limit", "sample", "window", "link"];
+
+/// A link by its name, or by its position from 0.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "not the name of a link, nor its position from 0"
+)]
+enum LinkChoice {
+    Position(usize),
+    Name(String),
+}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +37,9 @@ pub(super) struct Run {
     /// Over which times rates are averaged.
     #[serde(default)]
     pub(super) window: Option<[Span; 2]>,
+    /// The link that link metrics are of; the first one unless said.
+    #[serde(default)]
+    link: Option<LinkChoice>,
     /// Time series at this step.
     #[serde(default)]
     series: Option<Span>,
@@ -50,6 +67,7 @@ impl Default for Run {
             limit: ten_minutes(),
             sample: DEFAULT_SAMPLE,
             window: None,
+            link: None,
             series: None,
             items: false,
         }
@@ -63,6 +81,37 @@ impl Run {
             series: self.series.map(|span| span.0),
             items: self.items,
         }
+    }
+
+    /// Whether it says which link is measured.
+    pub(super) fn names_link(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// The position of the link that link metrics are of.
+    pub(super) fn link_of(&self, network: &Network) -> Result<usize, PlanError> {
+        let wires = &network.wires;
+        let (found, wrong) = match &self.link {
+            None => return Ok(0),
+            Some(LinkChoice::Position(at)) => (Some(*at), at.to_string()),
+            Some(LinkChoice::Name(name)) => {
+                let at = wires.iter().position(|wire| wire.name == *name);
+                (at, name.clone())
+            }
+        };
+        if let Some(at) = found.filter(|at| *at < wires.len()) {
+            return Ok(at);
+        }
+        let problem = match found {
+            None => format!("no link is called {wrong:?}"),
+            Some(at) => format!(
+                "there is no link {at}; they go from 0 to {}",
+                wires.len() - 1
+            ),
+        };
+        let names: Vec<String> = wires.iter().map(|wire| wire.name.clone()).collect();
+        let names = if found.is_none() { &names[..] } else { &[] };
+        Err(PlanError::new("run.link", problem).with_names(&wrong, names))
     }
 
     /// Whether a series can have the step that is asked for.

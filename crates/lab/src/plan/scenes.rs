@@ -72,8 +72,18 @@ impl Plan {
             let path = paths.find(|path| related(&error.field, path))?;
             Some((factor, name, level, path))
         });
-        // What is wrong at the first point is wrong without factors, most likely.
-        if culprit.is_some() || point > 0 {
+        let no_key = error.is_of_no_key();
+        let of_path =
+            culprit.filter(|(_, _, _, path)| no_key && beyond(&error.field, path).is_empty());
+        if let Some((_, _, _, path)) = of_path {
+            // Whatever its value: there is nothing at the end of the path.
+            let whole = match is_same(&error.field, path) {
+                true => error.problem,
+                false => format!("{}: {}", error.field, error.problem),
+            };
+            error.problem = format!("{path:?} leads nowhere: {whole}");
+        } else if culprit.is_some() || point > 0 {
+            // What is wrong at the first point is wrong without factors, most likely.
             let at: Vec<String> = named()
                 .map(|(name, level)| format!("{name} = {}", level.label))
                 .collect();
@@ -81,7 +91,7 @@ impl Plan {
         }
         if let Some((factor, name, level, path)) = culprit {
             // Paths that lead nowhere have no value to blame.
-            let leads = self.document(point, solution).is_ok();
+            let leads = of_path.is_none() && self.document(point, solution).is_ok();
             let inner = leads.then(|| beyond(&error.field, path));
             // Without the network, factors and points are no longer those of the text.
             let design = section::<Design>(&self.base, "design").ok().flatten();
@@ -90,7 +100,7 @@ impl Plan {
                 error.place = place(&design, at, level, path, inner.as_deref())
                     .map(|path| Box::new(Place(path)));
             }
-            if !is_same(&error.field, path) {
+            if of_path.is_none() && !is_same(&error.field, path) {
                 error.problem = format!("{}: {}", error.field, error.problem);
             }
             error.field = format!("design.factor.{name}");
@@ -168,6 +178,7 @@ impl Plan {
         })?;
         let run = section::<Run>(&table, "run")?.unwrap_or_default();
         run.check()?;
+        let link = run.link_of(&network)?;
         let scene = Scene {
             network,
             flows: self.flows(&table)?,
@@ -175,6 +186,7 @@ impl Plan {
             limit: run.limit.0,
             sample: run.sample.0,
             window: run.window.map(|[from, to]| (from.0, to.0)),
+            link,
         };
         let valid = scene
             .validate(stacks)
@@ -187,6 +199,10 @@ impl Plan {
             let wrong = quoted(&error.problem).unwrap_or_default();
             PlanError::new(error.field, &error.problem).with_names(wrong, &error.names)
         })?;
+        if run.names_link() && !scene.is_crossed() {
+            let problem = "no measured flow crosses this link: nothing of it would be measured";
+            return Err(PlanError::new("run.link", problem));
+        }
         Ok(scene)
     }
 
@@ -246,7 +262,7 @@ fn allowed(path: &str) -> Result<(), PlanError> {
         Some("seeds" | "series" | "items") => format!(
             "{path:?} is not a cell's but the whole campaign's, and cannot vary: set it under [run]"
         ),
-        _ => format!("{path:?} cannot vary; of [run] only limit, sample and window can"),
+        _ => format!("{path:?} cannot vary; of [run] only limit, sample, window and link can"),
     };
     Err(PlanError::new(path, problem).with_nearest(path, &names))
 }

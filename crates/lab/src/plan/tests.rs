@@ -1,3 +1,5 @@
+mod told;
+
 use super::*;
 
 const SMALL: &str = r#"

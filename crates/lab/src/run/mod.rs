@@ -465,7 +465,9 @@ impl Stage {
                 up: player.receiver == End::Server,
                 direction: {
                     let mut homes = player.homes.iter();
-                    let up = homes.find_map(|(home, _)| scene.network.crossing(home, &flow.server));
+                    let up = homes.find_map(|(home, _)| {
+                        scene.network.crossing(scene.link, home, &flow.server)
+                    });
                     up.map(|up| match player.receiver {
                         End::Client => up.opposite(),
                         End::Server => up,
@@ -494,6 +496,7 @@ impl Stage {
         Record {
             violations,
             unchecked,
+            link: scene.link,
             links,
             events: self.world.stats().events,
             ..Record::of_flows(scene, end, flows)

@@ -75,7 +75,7 @@ pub struct FlowRecord {
     pub paths: Vec<PathRecord>,
     /// Whether most of its bytes go from client to server.
     pub up: bool,
-    /// Which way most of its bytes cross the first link; `None` if they do not.
+    /// Which way most of its bytes cross the link that link metrics are of; `None` if they do not.
     pub direction: Option<Direction>,
     /// Samples from its start on.
     pub history: Vec<Sample>,
@@ -236,6 +236,8 @@ pub struct Record {
     pub flows: Vec<FlowRecord>,
     /// Every link, in the order of the scene.
     pub links: Vec<LinkRecord>,
+    /// Position of the link that link metrics are of.
+    pub link: usize,
     /// Events of the simulation; 0 where nothing was simulated.
     pub events: u64,
     /// What the audit found, if there was one.
@@ -266,6 +268,7 @@ impl Record {
             window,
             flows,
             links: Vec::new(),
+            link: scene.link,
             events: 0,
             violations: Vec::new(),
             unchecked: Vec::new(),
@@ -276,6 +279,11 @@ impl Record {
     pub fn metric(&self, name: &str) -> Option<f64> {
         let metric = METRICS.iter().find(|metric| metric.name == name)?;
         (metric.compute)(self)
+    }
+
+    /// The link that link metrics are of.
+    pub fn bottleneck(&self) -> Option<&LinkRecord> {
+        self.links.get(self.link)
     }
 
     /// The connections that count.

@@ -37,6 +37,8 @@ pub struct Scene {
     pub sample: Duration,
     /// Between which times rates are averaged; the whole run when absent.
     pub window: Option<(Duration, Duration)>,
+    /// Position of the link that link metrics are of.
+    pub link: usize,
 }
 
 /// What is wrong with a scene, and where.
@@ -197,6 +199,18 @@ impl Scene {
             return Err(SceneError::new(field, problem));
         }
         Ok(homes)
+    }
+
+    /// Whether a measured flow crosses the link that link metrics are of.
+    pub fn is_crossed(&self) -> bool {
+        let mut measured = self.flows.iter().filter(|flow| flow.is_measured());
+        measured.any(|flow| {
+            let homes = self.homes(flow).unwrap_or_default();
+            let mut ways = homes
+                .iter()
+                .map(|home| self.network.crossing(self.link, home, &flow.server));
+            ways.any(|way| way.is_some())
+        })
     }
 
     /// Whether every stack in it repeats itself; so does one that is not known, for it never runs.

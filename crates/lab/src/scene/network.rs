@@ -4,19 +4,23 @@
 //! A link is written as a table: `link` names one of the simulator's links to start from, every
 //! other key is a field of [`DirectionConfig`] for both directions, and `up` and `down` hold
 //! fields of one direction (`up` is from the first place to the second). `loss` and `corruption`
-//! may be a share instead of a model.
+//! may be a share instead of a model, and every share a percentage.
+
+mod overlay;
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
-use tautline_sim::{Direction, DirectionConfig, LinkConfig, links, parse_duration};
+use tautline_sim::{
+    Direction, DirectionConfig, LinkConfig, MAX_TRACE_BYTES, links, parse_duration,
+};
 use toml::{Table, Value};
 
+use self::overlay::{known_keys, overlay};
 use crate::{
-    quantity::Share,
-    reading::{fields, read},
+    reading::read,
     workload::file::{FileRecord, Inputs},
 };
 
@@ -49,7 +53,7 @@ pub struct Wire {
     pub files: Vec<FileRecord>,
 }
 
-/// Places and links. The first link is the bottleneck of the figures.
+/// Places and links. The first link is the bottleneck of the figures, unless a scene says another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// The links, at least one.
@@ -185,11 +189,11 @@ impl Network {
         Ok(Self { wires, homes })
     }
 
-    /// Which way packets from one place to another cross the first link, if they do.
-    pub fn crossing(&self, from: &str, to: &str) -> Option<Direction> {
+    /// Which way packets from one place to another cross the link at a position, if they do.
+    pub fn crossing(&self, link: usize, from: &str, to: &str) -> Option<Direction> {
         let way = self.way(from, to)?;
-        let first = way.into_iter().find(|(link, _)| *link == 0);
-        first.map(|(_, direction)| direction)
+        let found = way.into_iter().find(|(other, _)| *other == link);
+        found.map(|(_, direction)| direction)
     }
 
     /// The links that packets cross from one place to another, last one first, if there is a way:
@@ -417,14 +421,10 @@ fn overlaid(
         forward: one_way(forward, "up")?,
         backward: one_way(backward, "down")?,
     };
-    let loaded = match inputs {
-        Inputs::Folder(folder) => config.load(folder),
-        Inputs::Kept(_) => config.load_with(|path| {
-            let path = path.to_string_lossy();
-            let kept = inputs.kept(&path);
-            kept.map_err(|problem| format!("{path}: {problem}"))
-        }),
-    };
+    let loaded = config.load_with(|path| {
+        let path = path.to_string_lossy();
+        inputs.text(&path, MAX_TRACE_BYTES as u64)
+    });
     let read = loaded
         .and_then(|read| config.validate().map(|()| read))
         .map_err(|error| {
@@ -449,72 +449,6 @@ fn overlaid(
         FileRecord::of(path, file.text.as_bytes())
     }));
     Ok(config)
-}
-
-/// Puts the fields of a table into both directions, then those of `up` and `down` into theirs.
-fn overlay(forward: &mut Table, backward: &mut Table, table: Table) -> Result<(), NetworkError> {
-    let mut sides = Vec::new();
-    for (key, value) in table {
-        match key.as_str() {
-            "up" | "down" => match value {
-                Value::Table(inner) => sides.push((key, inner)),
-                _ => {
-                    return Err(NetworkError::new(
-                        key,
-                        "is not a table of one direction's fields",
-                    ));
-                }
-            },
-            _ => {
-                let value = shorthand(&key, value)?;
-                forward.insert(key.clone(), value.clone());
-                backward.insert(key, value);
-            }
-        }
-    }
-    for (side, inner) in sides {
-        known_keys(&inner, &[]).map_err(|e| e.within(&side))?;
-        let target = if side == "up" {
-            &mut *forward
-        } else {
-            &mut *backward
-        };
-        for (key, value) in inner {
-            let value = shorthand(&key, value).map_err(|e| e.within(&side))?;
-            target.insert(key, value);
-        }
-    }
-    Ok(())
-}
-
-/// Whether every key is a field of one direction of a link, or one of `more`.
-fn known_keys(table: &Table, more: &[&str]) -> Result<(), NetworkError> {
-    let fields = fields::<DirectionConfig>();
-    let known = |key: &str| fields.contains(&key) || more.contains(&key);
-    let Some(unknown) = table.keys().find(|key| !known(key)) else {
-        return Ok(());
-    };
-    Err(NetworkError {
-        field: unknown.clone(),
-        problem: "there is no such key".to_owned(),
-        names: more.iter().chain(fields).map(|&key| key.into()).collect(),
-    })
-}
-
-/// A share in place of a loss model.
-fn shorthand(key: &str, value: Value) -> Result<Value, NetworkError> {
-    if !matches!(key, "loss" | "corruption") || value.is_table() {
-        return Ok(value);
-    }
-    let share = read::<Share>(value).map_err(|error| NetworkError::new(key, error.message))?;
-    let mut model = Table::new();
-    if share.0 > 0.0 {
-        model.insert("model".to_owned(), "uniform".into());
-        model.insert("probability".to_owned(), share.0.into());
-    } else {
-        model.insert("model".to_owned(), "none".into());
-    }
-    Ok(Value::Table(model))
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use std::{
     collections::BTreeMap,
     fmt,
     fs::File,
-    io::Read,
+    io::{ErrorKind, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use aws_lc_rs::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::plan::nearest;
 
 /// Where the files that a plan names are found.
 #[derive(Clone, Debug)]
@@ -48,6 +50,24 @@ impl Inputs {
         match self {
             Self::Folder(folder) => read(&folder.join(path), max_bytes),
             Self::Kept(_) => self.kept(path).map(|text| text.as_bytes().to_vec()),
+        }
+    }
+
+    /// The text of a file of at most `max_bytes`, as links want theirs.
+    ///
+    /// # Errors
+    /// Why there is none, after where it was looked for.
+    pub(crate) fn text(&self, path: &str, max_bytes: u64) -> Result<Arc<str>, String> {
+        let told = |reason: &str| format!("{}: {reason}", self.place(path).display());
+        match self {
+            Self::Folder(_) => {
+                let content = self.read(path, max_bytes);
+                let content = content.map_err(|reason| told(&reason))?;
+                let text = String::from_utf8(content);
+                let text = text.map_err(|_| told("is not text in UTF-8"))?;
+                Ok(text.into())
+            }
+            Self::Kept(_) => self.kept(path).map_err(|reason| told(&reason)),
         }
     }
 
@@ -229,7 +249,14 @@ impl<T: Parse> PlanFile<T> {
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let describe = |error: std::io::Error| format!("cannot be read: {error}");
     // Asked before it is opened: opening a pipe would wait for its other end.
-    if !path.metadata().map_err(describe)?.is_file() {
+    let about = path.metadata().map_err(|error| {
+        let like = (error.kind() == ErrorKind::NotFound).then(|| beside(path));
+        match like.flatten() {
+            Some(name) => format!("{}; did you mean `{name}`?", describe(error)),
+            None => describe(error),
+        }
+    })?;
+    if !about.is_file() {
         return Err("is not a regular file".to_owned());
     }
     let mut content = Vec::new();
@@ -240,6 +267,22 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
         return Err(format!("is larger than {} MiB", max_bytes >> 20));
     }
     Ok(content)
+}
+
+/// The file beside one that is not there that is called most like it.
+fn beside(path: &Path) -> Option<String> {
+    let wrong = path.file_name()?.to_string_lossy();
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let entries = folder.unwrap_or(Path::new(".")).read_dir().ok()?;
+    // A folder of all the world's files need not be read to its end.
+    let names = entries.take(10_000).filter_map(|entry| {
+        let entry = entry.ok()?;
+        let file = entry.path().is_file();
+        file.then(|| entry.file_name().to_string_lossy().into_owned())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    nearest(&wrong, names.iter().map(String::as_str))
 }
 
 #[cfg(test)]
@@ -294,6 +337,8 @@ mod tests {
             file.load(&inputs).expect_err("refused").to_string()
         };
         assert!(why("missing").contains("missing: cannot be read: "));
+        assert!(why("bniary").ends_with("; did you mean `binary`?"));
+        assert!(why("elsewhere/binary").ends_with("(os error 2)"));
         assert!(why(".").ends_with("is not a regular file"));
         assert!(why("big").ends_with("is larger than 1 MiB"));
         assert!(why("binary").ends_with("binary, line 1: not text"));

@@ -268,7 +268,7 @@ fn judge(way: &Way<'_>, report: &mut Audit) {
     }
     queue.end(era, &mut blame);
     counts::check(way, &mut blame);
-    let what = unchecked::of(way);
+    let what = unchecked::of(way, transmitter.gave_up());
     if !what.is_empty() {
         report.unchecked.push(Unchecked {
             link: way.link,

@@ -665,7 +665,7 @@ fn counters_are_those_of_the_log() {
         ),
         (&|r| r.ip_bytes -= 1, " bytes in the log"),
         (&departs(1), " ns of sending in the log"),
-        (&|r| r.time = r.time + ms(1), " ns of waiting"),
+        (&|r| r.time += ms(1), " ns of waiting"),
         (&|r| r.copies += 1, " copies in the log"),
         (&|r| r.corrupted = true, " changed in the log"),
     ] {

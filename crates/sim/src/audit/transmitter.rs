@@ -26,6 +26,8 @@ pub(super) struct Transmitter<'a> {
     spare: u128,
     /// When a packet first asked for capacity since the last one was sent.
     asked: Option<Instant>,
+    /// Whether it could not be told when some packet was to begin.
+    gave_up: bool,
 }
 
 enum Pace<'a> {
@@ -57,7 +59,13 @@ impl<'a> Transmitter<'a> {
             last: None,
             spare: 0,
             asked: None,
+            gave_up: false,
         }
+    }
+
+    /// Whether it could not be told when some packet was to begin.
+    pub(super) fn gave_up(&self) -> bool {
+        self.gave_up
     }
 
     /// What is sent stays sent; a busy period, a trace and a grant begin anew with a configuration.
@@ -146,6 +154,10 @@ impl<'a> Transmitter<'a> {
             }
         }
         if !settled {
+            self.gave_up = true;
+            if let Pace::Trace(trace) = &mut self.pace {
+                trace.seek(start);
+            }
             return;
         }
         let late = c.silences.is_some() || c.grants.is_some();

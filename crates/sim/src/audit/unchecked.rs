@@ -6,8 +6,9 @@
 use super::Way;
 use crate::{Aqm, DirectionConfig, JitterOrder};
 
-/// What of a direction was not checked, each thing once.
-pub(super) fn of(way: &Way<'_>) -> Vec<&'static str> {
+/// What of a direction was not checked, each thing once. `gave_up`: of some packet it could not be told
+/// when it was to begin.
+pub(super) fn of(way: &Way<'_>, gave_up: bool) -> Vec<&'static str> {
     let mut what = Vec::new();
     if way.records.is_empty() {
         return what;
@@ -20,6 +21,9 @@ pub(super) fn of(way: &Way<'_>) -> Vec<&'static str> {
     for era in &way.eras {
         by_time(era.config, &mut note);
         by_index(era.config, &mut note);
+    }
+    if gave_up {
+        note("when packets begin that outages and hand-overs hold again and again");
     }
     if way.records.iter().any(|(_, record)| record.ruled) {
         note("what rules did to packets");

@@ -243,7 +243,7 @@ fn entry(era: &Era<'_>, record: &PacketRecord, blame: &mut Blame<'_>) {
     let dropped = |cause| record.outcome == Outcome::Dropped(cause);
     let scripts = &era.config.drop_packets;
     let scripted = scripts.iter().any(|range| range.contains(&record.index));
-    if scripted != dropped(DropCause::Rule) && !(record.ruled && !scripted) {
+    if (scripted || !record.ruled) && scripted != dropped(DropCause::Rule) {
         let what = if scripted {
             "passed although it was to be dropped"
         } else {

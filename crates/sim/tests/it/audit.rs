@@ -49,7 +49,7 @@ fn any_direction() -> impl Strategy<Value = DirectionConfig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn no_valid_link_is_blamed(

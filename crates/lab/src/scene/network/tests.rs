@@ -3,6 +3,7 @@ use std::path::Path;
 use tautline_sim::{LossModel, QueueSize};
 
 use super::*;
+use crate::reading::fields;
 
 fn read(text: &str) -> Result<Network, NetworkError> {
     let inputs = Inputs::from(Path::new("."));
@@ -103,10 +104,13 @@ fn the_way_over_the_first_link_is_known() {
          [[links]]\nname = 'c'\nbetween = ['cdn', 'far']",
     )
     .unwrap();
-    assert_eq!(network.crossing("home", "far"), Some(Direction::Forward));
-    assert_eq!(network.crossing("cdn", "home"), Some(Direction::Backward));
+    assert_eq!(network.crossing(0, "home", "far"), Some(Direction::Forward));
+    assert_eq!(
+        network.crossing(0, "cdn", "home"),
+        Some(Direction::Backward)
+    );
     for (from, to) in [("pop", "far"), ("home", "home"), ("far", "nowhere")] {
-        assert_eq!(network.crossing(from, to), None, "{from} {to}");
+        assert_eq!(network.crossing(0, from, to), None, "{from} {to}");
     }
     assert_eq!(network.way("home", "far").map(|way| way.len()), Some(3));
     assert_eq!(network.way("home", "home"), Some(Vec::new()));
@@ -187,7 +191,7 @@ fn paths_lie_side_by_side() {
             Some(vec![(wire, Direction::Forward)])
         );
     }
-    assert_eq!(network.crossing("b", FAR), None);
+    assert_eq!(network.crossing(0, "b", FAR), None);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn scene(link: LinkConfig, flows: Vec<Flow>, solution: StackOptions) -> Scene {
         limit: LIMIT,
         sample: Duration::from_millis(100),
         window: None,
+        link: 0,
     }
 }
 
