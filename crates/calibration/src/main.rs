@@ -16,6 +16,9 @@ mod conversation;
 #[cfg(target_os = "linux")]
 mod emulator;
 #[cfg(target_os = "linux")]
+#[cfg(test)]
+mod field_runs;
+#[cfg(target_os = "linux")]
 mod https;
 #[cfg(target_os = "linux")]
 mod lateness;

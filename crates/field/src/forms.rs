@@ -22,8 +22,8 @@ use crate::live::Seen;
 pub(crate) struct SeenForm {
     connected: Option<u64>,
     received_bytes: u64,
-    /// Bytes, wanted, began, done, deadline; of the end that counts alone.
-    items: Vec<(u64, u64, Option<u64>, Option<u64>, Option<u64>)>,
+    /// Of the end that counts alone.
+    items: Vec<ItemForm>,
     finished: Option<u64>,
     error: Option<String>,
     extra: BTreeMap<String, f64>,
@@ -31,6 +31,9 @@ pub(crate) struct SeenForm {
     /// Time, bytes received, the transport.
     history: Vec<(u64, u64, WireForm)>,
 }
+
+/// An [`Item`]: bytes, wanted, began, done, deadline. A tuple, for there are many of them.
+type ItemForm = (u64, u64, Option<u64>, Option<u64>, Option<u64>);
 
 /// [`WireStats`].
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -80,7 +80,7 @@ fn resolved(mut workload: Workload, inputs: &Inputs) -> Result<Workload, String>
 
 /// Whether every message of theirs is one that the transport takes, so that none is made in vain.
 fn messages_fit(messages: &Messages, seed: u64) -> Result<(), String> {
-    let longest = MessageConfig::default().message_bytes as u64;
+    let longest = MessageConfig::default().message_bytes;
     let frames = messages.frames(seed)?;
     match frames.iter().find(|frame| frame.bytes > longest) {
         Some(frame) if messages.api == Api::Messages => Err(format!(

@@ -10,7 +10,7 @@ use tautline_lab::{
     scene::{Flow, Scene},
     session::Half,
     stack::{StackOptions, Tautline},
-    workload::{Direction, End},
+    workload::End,
 };
 use tautline_transport::{rng::Rng, time::Instant};
 use tokio::{
@@ -259,7 +259,6 @@ async fn both(
 fn record(line: &Line<'_>, start: Instant, near: Seen, far: Seen) -> FlowRecord {
     let program = line.flow.workload.program();
     let up = program.receiver() == End::Server;
-    debug_assert_eq!(up, program.receiver() == Direction::Up.receiver());
     let (connected, error) = (
         near.outcome.connected,
         near.outcome.error.clone().or(far.outcome.error.clone()),
