@@ -22,7 +22,7 @@ pub use traces::{TraceError, Traces, Wanted, packets};
 
 use self::chain::{Chain, ChainError, Ends};
 use crate::{
-    scene::{Flow, Scene, SceneError, Split},
+    scene::{Flow, Scene, SceneError},
     session::Half,
     stack::{EndSetup, PathWire, Stack, StackOptions, Stacks, Watch, WireStats},
     workload::End,
