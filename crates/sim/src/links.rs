@@ -48,7 +48,7 @@ pub const fn names() -> &'static [&'static str] {
 /// | `terrestrial` | 20 Mb/s | 50 ms | |
 /// | `geo-25-3`, `geo-75-3`, `geo-100-3` | 25, 75, 100 down, 3 up | 300 ms | |
 /// | `geo-dvb` | 25 down, 3 up | 300 ms | see [`geo_dvb`] |
-/// | `starlink` | 105-250 down, 10-24 up | 21 ms, moving | see [`starlink`] |
+/// | `starlink` | 105-258 down, 9.7-24 up | 21 ms, moving | see [`starlink`] |
 /// | `interop` | 10 Mb/s | 15 ms | queue of 25 packets; see [`crate::interop`] |
 pub fn by_name(name: &str) -> Option<LinkConfig> {
     Some(match name {
@@ -156,14 +156,15 @@ pub fn geo_dvb() -> LinkConfig {
 /// by turns at a faster line; a drop-tail queue; now and then a gap that loses everything, rarely for
 /// 1-2 s.
 ///
-/// Down: 105-250 Mb/s in frames of 2 ms at a line of 180-310 Mb/s, so that packets are 36-61 us
-/// apart; silences of 3 ms on average. Losses under load are overflows of the queue: an observer sees
-/// no more of one than the two packets around it, one serialisation apart. The medium adds single
-/// packets (0.007 %), gaps of a millisecond or two and a few of seven, and every 26 s one of 38-90 ms,
-/// after which the receiver gets nothing for another 30 ms.
+/// Down: 105-258 Mb/s in frames of 2.5 ms at a line of 184-306 Mb/s, which cuts the ripples of the
+/// fastest slots off, so that packets are 36-60 us apart; silences of 2 ms on average. Losses under load
+/// are overflows of the queue: an observer sees no more of one than the two packets around it, one
+/// serialisation apart. The medium adds single packets (0.02 %, in spells of 1000 packets of which 6
+/// are lost), gaps of a millisecond or two and a few of six, and every 26 s one of 38-90 ms, after which
+/// the receiver gets nothing for another 30 ms.
 ///
-/// Up: 10-24 Mb/s in frames of 0.6 ms at 60-120 Mb/s, so that acknowledgements come in bunches; slots on
-/// demand, so that the start of a message waits for a grant; every 7.8 s on average a gap of 20-36 ms,
+/// Up: 9.7-24 Mb/s in frames of 0.6 ms at 60-120 Mb/s, so that acknowledgements come in bunches; slots on
+/// demand, so that the start of a message waits for a grant; every 7.4 s on average a gap of 20-36 ms,
 /// or of 100-135 ms.
 ///
 /// What is met and what is not: `crates/testkit/tests/figures/starlink/`, which prints measured
@@ -200,16 +201,17 @@ pub fn starlink() -> LinkConfig {
         (0.998, 1_000_000),
         (1.0, 2_000_000),
     ];
-    let short = [(0.0, 1_360), (0.84, 1_540), (0.841, 6_500), (1.0, 7_600)];
+    let short = [(0.0, 1_380), (0.82, 1_480), (0.821, 5_800), (1.0, 6_600)];
     let long = [
         (0.0, 38_000),
         (0.88, 48_000),
         (0.998, 90_000),
         (1.0, 2_000_000),
     ];
+    let kbit = |n: u64| Rate::from_bits_per_second(n * 1000);
     let wander = |low, high, ripple, every, turns| RateWander {
-        low: mbit(low),
-        high: mbit(high),
+        low: kbit(low),
+        high: kbit(high),
         every: Duration::from_secs(15),
         ripple,
         ripple_every: ms(every),
@@ -222,7 +224,7 @@ pub fn starlink() -> LinkConfig {
     };
     LinkConfig {
         forward: DirectionConfig {
-            rate_wander: Some(wander(10, 24, 0.65, 200, turns(600, 60, 120))),
+            rate_wander: Some(wander(9_700, 24_000, 0.65, 200, turns(600, 60, 120))),
             queue: QueueSize::Bytes(250_000),
             grants: Some(Grants {
                 frame: ms(12),
@@ -235,19 +237,24 @@ pub fn starlink() -> LinkConfig {
                 idle_after: ms(10),
                 standing: 3000,
             }),
-            gaps: vec![gaps(7_800, 0, &up)],
+            gaps: vec![gaps(7_400, 0, &up)],
             ..common.clone()
         },
         backward: DirectionConfig {
-            rate_wander: Some(wander(105, 250, 0.34, 500, turns(2_000, 180, 310))),
-            queue: QueueSize::Bytes(2_030_000),
+            rate_wander: Some(wander(105_000, 258_000, 0.34, 500, turns(2_500, 184, 306))),
+            queue: QueueSize::Bytes(1_970_000),
             silences: Some(Silences {
                 interval: ms(100),
                 timing: Timing::Random,
-                duration: Spread::Exponential { mean: ms(3) },
+                duration: Spread::Exponential { mean: ms(2) },
             }),
-            loss: LossModel::uniform(0.00007),
-            gaps: vec![gaps(26_000, 30, &long), gaps(1_180, 0, &short)],
+            loss: LossModel::GilbertElliott {
+                good_to_bad: 0.000_033_3,
+                bad_to_good: 0.001,
+                loss_good: 0.0,
+                loss_bad: 0.0061,
+            },
+            gaps: vec![gaps(26_000, 30, &long), gaps(1_060, 0, &short)],
             ..common
         },
     }

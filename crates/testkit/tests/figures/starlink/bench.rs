@@ -7,10 +7,7 @@ use tautline_sim::{
     Datagram, Direction, DirectionConfig, HostId, LinkConfig, LinkId, Node, World,
     quic::{App, Context, QuicHost},
 };
-use tautline_testkit::{
-    apps::{PatternClient, PatternServer},
-    null_tls::{NullClient, NullServer},
-};
+use tautline_testkit::null_tls::{NullClient, NullServer};
 use tautline_transport::{
     config::{ClientConfig, EndpointConfig, ServerConfig, TransportConfig},
     connection::Event,
@@ -24,6 +21,83 @@ use super::{
     look::{Seen, look},
     sender,
 };
+
+/// Asks for the bulk, and reads it.
+struct Fetch {
+    config: Option<ClientConfig>,
+    remote: SocketAddr,
+    received: u64,
+    finished: bool,
+}
+
+impl App for Fetch {
+    fn on_start(&mut self, cx: &mut Context<'_>) {
+        let config = self.config.take().expect("a start happens once");
+        cx.connect(config, self.remote, "localhost").unwrap();
+    }
+
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        let now = cx.now;
+        let Some(connection) = cx.connection(handle) else {
+            return;
+        };
+        match event {
+            Event::Connected => {
+                let id = connection.open_stream(Dir::Bi).expect("the first stream");
+                let _ = connection.write(id, b"GET");
+                let _ = connection.finish(id);
+            }
+            Event::Stream(StreamEvent::Readable(id)) => loop {
+                match connection.read(id, usize::MAX) {
+                    Ok(ReadOutcome::Chunk(data)) => self.received += data.len() as u64,
+                    Ok(ReadOutcome::Finished) => {
+                        self.finished = true;
+                        connection.close(now, 0, Bytes::new());
+                        break;
+                    }
+                    _ => break,
+                }
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Answers the one request by the bulk: bytes that nobody looks at, which would take a third of the
+/// time of the whole.
+#[derive(Default)]
+struct Supply {
+    written: u64,
+}
+
+/// Offered to the transport at once.
+static CHUNK: [u8; 64 * 1024] = [7; 64 * 1024];
+
+impl App for Supply {
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        let Some(connection) = cx.connection(handle) else {
+            return;
+        };
+        let id = match event {
+            Event::Stream(StreamEvent::Opened(dir)) => connection.accept_stream(dir),
+            Event::Stream(StreamEvent::Readable(id) | StreamEvent::Writable(id)) => Some(id),
+            _ => None,
+        };
+        let Some(id) = id else {
+            return;
+        };
+        while let Ok(ReadOutcome::Chunk(_)) = connection.read(id, usize::MAX) {}
+        while self.written < BULK {
+            let left = usize::try_from(BULK - self.written).unwrap_or(usize::MAX);
+            let mut data = Bytes::from_static(&CHUNK).slice(..left.min(CHUNK.len()));
+            match connection.write_bytes(id, &mut data) {
+                Ok(taken) if taken > 0 => self.written += taken as u64,
+                _ => return,
+            }
+        }
+        let _ = connection.finish(id);
+    }
+}
 
 /// Sends a message on a stream of its own every 40 ms, and closes after the last.
 struct Messages {
@@ -243,16 +317,22 @@ fn bench<C: Node, S: Node>(
 /// One transfer.
 pub(super) fn bulk(seed: u64, link: &LinkConfig, down: bool) -> Seen {
     let (client, server, config) = endpoints(seed);
-    let app = PatternClient::new(config, SocketAddr::from(SERVER), &[BULK]);
+    let app = Fetch {
+        config: Some(config),
+        remote: SocketAddr::from(SERVER),
+        received: 0,
+        finished: false,
+    };
     let client = QuicHost::new(client, SocketAddr::from(CLIENT), app);
-    let server = QuicHost::new(server, SocketAddr::from(SERVER), PatternServer::default());
+    let server = QuicHost::new(server, SocketAddr::from(SERVER), Supply::default());
     let mut bench = bench(seed, link, down, client, server);
     let host = bench.client;
-    let done = |world: &World| !world.node::<QuicHost<PatternClient>>(host).app().is_done();
+    let missing = |world: &World| !world.node::<QuicHost<Fetch>>(host).app().finished;
     bench
         .world
-        .run_while(done, Instant::ZERO + Duration::from_secs(300));
-    assert!(!done(&bench.world), "{:?}", bench.world.now());
+        .run_while(missing, Instant::ZERO + Duration::from_secs(300));
+    let received = bench.world.node::<QuicHost<Fetch>>(host).app().received;
+    assert_eq!(received, BULK, "{:?}", bench.world.now());
     look(&bench.world, bench.link, Direction::Backward)
 }
 
