@@ -52,7 +52,7 @@ enum Command {
     Perf(perf::Command),
     /// Show what the stack does on bad links, without root and without a network
     Demo(demo::Args),
-    /// Run experiments on simulated networks, from a plan to figures
+    /// Run experiments on simulated networks, or between two machines, from a plan to figures
     #[command(subcommand)]
     Lab(lab::Command),
     /// Play an end in the QUIC interop runner
