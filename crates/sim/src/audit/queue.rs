@@ -283,6 +283,9 @@ impl Queue {
         };
         let dequeued = record.stage == Stage::Dequeued;
         if dequeued && record.outcome == Outcome::Dropped(DropCause::Queue) {
+            // Another one makes room for it; or it is turned away itself, and what was there before
+            // may be more than a limit that has shrunk since.
+            self.newcomer = self.newcomer.filter(|newcomer| *newcomer != record.index);
             return;
         }
         self.newcomer = None;

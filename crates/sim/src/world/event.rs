@@ -59,9 +59,17 @@ const TICK_BITS: u32 = 20;
 const TICKS: u64 = 2048;
 const WORDS: usize = (TICKS / 64) as usize;
 
+/// An event of the wheel, in a chain of those of its tick.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    entry: Entry,
+    next: Option<u32>,
+}
+
 /// A timing wheel. What happens within the tick at hand is sorted, what happens within the wheel's
 /// reach lies unsorted under its tick, and what happens later is in a heap. Thousands of packets are under
-/// way at a time; a heap of them all would be a tenth of a simulation's cost.
+/// way at a time; a heap of them all would be a tenth of a simulation's cost. Memory is what the most events
+/// at once have needed.
 #[derive(Debug)]
 pub(super) struct EventQueue {
     sequence: u64,
@@ -69,10 +77,14 @@ pub(super) struct EventQueue {
     tick: u64,
     /// Events up to the end of the tick at hand, the next one last.
     due: Vec<Entry>,
-    /// Events of the ticks after that, `TICKS - 1` of them; each tick has the slot of its remainder.
-    wheel: Vec<Vec<Entry>>,
+    /// Chains of the events of the ticks after that, `TICKS - 1` of them; each tick has the slot of its
+    /// remainder.
+    wheel: Vec<Option<u32>>,
     /// Which slots hold anything.
     held: [u64; WORDS],
+    links: Vec<Link>,
+    /// The chain of unused links.
+    free: Option<u32>,
     /// What lay beyond the wheel's reach when it was made.
     later: BinaryHeap<Reverse<Entry>>,
 }
@@ -83,8 +95,10 @@ impl Default for EventQueue {
             sequence: 0,
             tick: 0,
             due: Vec::new(),
-            wheel: vec![Vec::new(); TICKS as usize],
+            wheel: vec![None; TICKS as usize],
             held: [0; WORDS],
+            links: Vec::new(),
+            free: None,
             later: BinaryHeap::new(),
         }
     }
@@ -105,16 +119,44 @@ impl EventQueue {
             let at = self.due.partition_point(|other| other.time > time);
             self.due.insert(at, entry);
         } else if tick - self.tick < TICKS {
-            let slot = (tick % TICKS) as usize;
-            if let (Some(entries), Some(word)) =
-                (self.wheel.get_mut(slot), self.held.get_mut(slot / 64))
-            {
-                entries.push(entry);
-                *word |= 1 << (slot % 64);
-            }
+            self.chain((tick % TICKS) as usize, entry);
         } else {
             self.later.push(Reverse(entry));
         }
+    }
+
+    /// Puts an event into the chain of a slot.
+    fn chain(&mut self, slot: usize, entry: Entry) {
+        let (Some(first), Some(word)) = (self.wheel.get_mut(slot), self.held.get_mut(slot / 64))
+        else {
+            return;
+        };
+        *word |= 1 << (slot % 64);
+        let link = Link {
+            entry,
+            next: *first,
+        };
+        let unused = self
+            .free
+            .and_then(|at| Some((at, self.links.get_mut(at as usize)?)));
+        match unused {
+            Some((at, place)) => {
+                self.free = place.next;
+                *place = link;
+                *first = Some(at);
+            }
+            None => {
+                *first = Some(self.links.len() as u32);
+                self.links.push(link);
+            }
+        }
+    }
+
+    /// The events in the chain of a slot.
+    fn chained(&self, slot: usize) -> impl Iterator<Item = Entry> + '_ {
+        let link = |at: u32| self.links.get(at as usize);
+        let first = self.wheel.get(slot).copied().flatten().and_then(link);
+        std::iter::successors(first, move |it| it.next.and_then(link)).map(|it| it.entry)
     }
 
     /// When the next event is.
@@ -123,8 +165,10 @@ impl EventQueue {
             return Some(next.time);
         }
         let wheel = self.next_tick().and_then(|tick| {
-            let slot = self.wheel.get((tick % TICKS) as usize)?;
-            slot.iter().map(|entry| entry.time).min()
+            let times = self
+                .chained((tick % TICKS) as usize)
+                .map(|entry| entry.time);
+            times.min()
         });
         let later = self.later.peek().map(|Reverse(entry)| entry.time);
         lesser(wheel, later)
@@ -182,12 +226,19 @@ impl EventQueue {
         self.tick = tick;
         let slot = (tick % TICKS) as usize;
         if wheel == Some(tick)
-            && let (Some(entries), Some(word)) =
+            && let (Some(first), Some(word)) =
                 (self.wheel.get_mut(slot), self.held.get_mut(slot / 64))
         {
-            // The room of both is kept.
-            std::mem::swap(&mut self.due, entries);
             *word &= !(1 << (slot % 64));
+            let mut next = first.take();
+            while let Some(at) = next
+                && let Some(link) = self.links.get_mut(at as usize)
+            {
+                self.due.push(link.entry);
+                next = link.next;
+                link.next = self.free;
+                self.free = Some(at);
+            }
         }
         while let Some(Reverse(next)) = self.later.peek()
             && next.tick() <= tick
