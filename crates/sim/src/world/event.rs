@@ -37,7 +37,7 @@ impl Entry {
     }
 
     fn tick(&self) -> u64 {
-        self.time.as_nanos() >> TICK_BITS
+        tick_of(self.time)
     }
 }
 
@@ -58,6 +58,10 @@ const TICK_BITS: u32 = 20;
 /// Ticks of the wheel, a power of two: 2.1 s, longer than most links delay and most queues hold.
 const TICKS: u64 = 2048;
 const WORDS: usize = (TICKS / 64) as usize;
+
+fn tick_of(time: Instant) -> u64 {
+    time.as_nanos() >> TICK_BITS
+}
 
 /// An event of the wheel, in a chain of those of its tick.
 #[derive(Clone, Copy, Debug)]
@@ -182,9 +186,7 @@ impl EventQueue {
     /// The next event, unless it is after `limit`.
     pub(super) fn pop_until(&mut self, limit: Instant) -> Option<(Instant, Event)> {
         if self.due.is_empty() {
-            // Not beyond the limit, or all that is made until the next event would be sorted in.
-            self.next_time().filter(|next| *next <= limit)?;
-            self.advance();
+            self.advance(limit);
         }
         let next = self.due.pop_if(|next| next.time <= limit)?;
         Some((next.time, next.event))
@@ -216,11 +218,13 @@ impl EventQueue {
         })
     }
 
-    /// Goes on to the next tick in which anything happens.
-    fn advance(&mut self) {
+    /// Goes on to the next tick in which anything happens, but not beyond that of `limit`: all that
+    /// is made until the next event would have to be sorted in.
+    fn advance(&mut self, limit: Instant) {
         let wheel = self.next_tick();
         let later = self.later.peek().map(|Reverse(entry)| entry.tick());
-        let Some(tick) = lesser(wheel, later) else {
+        let next = lesser(wheel, later).filter(|tick| *tick <= tick_of(limit));
+        let Some(tick) = next else {
             return;
         };
         self.tick = tick;
