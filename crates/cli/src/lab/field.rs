@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tautline::tls::Fingerprint;
 use tautline_field::near::{self, Address, Settings};
 use tautline_lab::{
@@ -18,7 +17,7 @@ use super::{
     Laboratory, default_folder,
     far::{parse_pause, parse_token},
     find,
-    run::stop_when_asked,
+    under_way::{progress_bar, show_progress, stop_when_asked},
 };
 use crate::{
     failure::{Failure, Outcome},
@@ -116,17 +115,10 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_when_asked(Arc::clone(&stop))?;
-    let bar = ProgressBar::new(plan.len() as u64);
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta} {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style);
-    bar.set_prefix(plan.name.clone());
+    let bar = progress_bar(&plan);
     crate::block_on(async {
         let campaign = near::campaign(&plan, &address, &settings, &stop, |progress| {
-            bar.set_position(progress.done as u64);
-            if progress.troubled > 0 {
-                bar.set_message(format!("({} not ok)", progress.troubled));
-            }
+            show_progress(&bar, progress)
         });
         let ending = campaign.await;
         bar.finish_and_clear();

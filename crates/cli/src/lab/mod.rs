@@ -12,6 +12,7 @@ mod list;
 mod report;
 mod run;
 mod show;
+mod under_way;
 
 use std::{
     path::{Path, PathBuf},

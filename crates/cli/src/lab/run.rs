@@ -3,23 +3,21 @@
 use std::{
     num::NonZeroUsize,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tautline_lab::{
     campaign::{self, Cells, Chosen, Ending, Progress, Settings},
     plan::ReadOptions,
 };
 
-use super::{Laboratory, default_folder, find};
+use super::{
+    Laboratory, default_folder, find,
+    under_way::{progress_bar, show_progress, stop_when_asked},
+};
 use crate::{
     failure::{Failure, Outcome},
     output::print,
-    signals::asked_to_stop,
 };
 
 /// What to run.
@@ -94,16 +92,9 @@ pub(super) fn run(args: Args, laboratory: &Laboratory) -> Outcome {
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_when_asked(Arc::clone(&stop))?;
-    let bar = ProgressBar::new(plan.len() as u64);
-    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {eta} {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    bar.set_style(style);
-    bar.set_prefix(plan.name.clone());
+    let bar = progress_bar(&plan);
     let ending = campaign::run(&plan, &laboratory.stacks, &settings, &stop, |progress| {
-        bar.set_position(progress.done as u64);
-        if progress.troubled > 0 {
-            bar.set_message(format!("({} not ok)", progress.troubled));
-        }
+        show_progress(&bar, progress)
     })
     .map_err(|error| Failure::new(error.to_string()))?;
     bar.finish_and_clear();
@@ -159,24 +150,4 @@ fn check(plan: &str, options: &ReadOptions, laboratory: &Laboratory) -> Outcome 
         ));
     }
     print(&text)
-}
-
-/// Sets `stop` at the first SIGINT or SIGTERM; the second ends the program at once.
-pub(super) fn stop_when_asked(stop: Arc<AtomicBool>) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::spawn(move || {
-        runtime.block_on(async {
-            if asked_to_stop().await.is_err() {
-                return;
-            }
-            stop.store(true, Ordering::Relaxed);
-            eprintln!("tautline: finishing the cells under way; once more to give them up");
-            if asked_to_stop().await.is_ok() {
-                std::process::exit(130);
-            }
-        });
-    });
-    Ok(())
 }
