@@ -201,7 +201,7 @@ pub fn starlink() -> LinkConfig {
         (0.998, 1_000_000),
         (1.0, 2_000_000),
     ];
-    let short = [(0.0, 1_380), (0.82, 1_480), (0.821, 5_800), (1.0, 6_600)];
+    let short = [(0.0, 1_410), (0.83, 1_510), (0.831, 6_000), (1.0, 6_800)];
     let long = [
         (0.0, 38_000),
         (0.88, 48_000),
@@ -241,8 +241,8 @@ pub fn starlink() -> LinkConfig {
             ..common.clone()
         },
         backward: DirectionConfig {
-            rate_wander: Some(wander(105_000, 258_000, 0.34, 500, turns(2_500, 184, 306))),
-            queue: QueueSize::Bytes(1_970_000),
+            rate_wander: Some(wander(101_000, 258_000, 0.34, 500, turns(2_500, 187, 306))),
+            queue: QueueSize::Bytes(2_000_000),
             silences: Some(Silences {
                 interval: ms(100),
                 timing: Timing::Random,
@@ -254,7 +254,7 @@ pub fn starlink() -> LinkConfig {
                 loss_good: 0.0,
                 loss_bad: 0.0061,
             },
-            gaps: vec![gaps(26_000, 30, &long), gaps(1_060, 0, &short)],
+            gaps: vec![gaps(33_000, 30, &long), gaps(940, 0, &short)],
             ..common
         },
     }

@@ -143,10 +143,28 @@ fn made(data: &Data<'_>) -> Section {
             .collect();
         entries.push((format!("solution {name}"), text.join(", ")));
     }
+    let used: BTreeSet<&str> = plan
+        .solutions
+        .iter()
+        .map(|(_, o)| o.stack.as_str())
+        .collect();
+    for (stack, defaults) in &data.results.made_by.defaults {
+        if used.contains(stack.as_str()) {
+            entries.push((format!("defaults of {stack}"), of_windows(defaults)));
+        }
+    }
     Section {
         heading: "How it was made".to_owned(),
         blocks: vec![Block::Code(command), Block::Definitions(entries)],
     }
+}
+
+/// Of a stack's defaults those that definitions ask every page to state, or that bound a flow.
+fn of_windows(defaults: &BTreeMap<String, String>) -> String {
+    let told = |key: &str| key.contains("window") || key.contains("buffer") || key == "ack_policy";
+    let all = defaults.iter().filter(|(key, _)| told(key));
+    let text: Vec<String> = all.map(|(key, value)| format!("{key} = {value}")).collect();
+    text.join(", ")
 }
 
 /// How much of the plan was run.

@@ -13,7 +13,7 @@ pub(super) fn render(report: &Report) -> String {
          <title>{title}</title><style>{}</style></head>\n<body>\n<h1>{title}</h1>\n\
          <p class=\"lead\">{}</p>\n",
         sheet(),
-        escape(&report.lead)
+        prose(&report.lead)
     );
     let mut charts = 0;
     for section in &report.sections {
@@ -36,17 +36,17 @@ fn block(block: &Block, charts: &mut usize) -> String {
     match block {
         Block::Heading(text) => format!("<h3>{}</h3>", escape(text)),
         Block::List(items) => {
-            let item = |item: &String| format!("<li>{}</li>", escape(item));
+            let item = |item: &String| format!("<li>{}</li>", prose(item));
             let items: String = items.iter().map(item).collect();
             format!("<ul>{items}</ul>")
         }
         Block::Picture(picture) => picture.to_html(),
-        Block::Text(text) => format!("<p>{}</p>", escape(text)),
+        Block::Text(text) => format!("<p>{}</p>", prose(text)),
         Block::Code(text) => format!("<pre>{}</pre>", escape(text)),
         Block::Definitions(entries) => {
             let entries: String = entries
                 .iter()
-                .map(|(term, text)| format!("<dt>{}</dt><dd>{}</dd>", escape(term), escape(text)))
+                .map(|(term, text)| format!("<dt>{}</dt><dd>{}</dd>", escape(term), prose(text)))
                 .collect();
             format!("<dl>{entries}</dl>")
         }
@@ -69,6 +69,21 @@ fn block(block: &Block, charts: &mut usize) -> String {
     }
 }
 
+/// Words with what stands between backticks as code; one backtick alone is one.
+fn prose(words: &str) -> String {
+    let mut out = String::new();
+    let mut rest = words;
+    while let Some((before, (code, after))) = rest
+        .split_once('`')
+        .and_then(|(before, after)| Some((before, after.split_once('`')?)))
+    {
+        out.push_str(&escape(before));
+        out.push_str(&format!("<code>{}</code>", escape(code)));
+        rest = after;
+    }
+    out + &escape(rest)
+}
+
 fn legend_entry(entry: &LegendEntry) -> String {
     format!(
         "<li><svg class=\"key\" viewBox=\"0 0 34 14\" aria-hidden=\"true\">\
@@ -78,4 +93,24 @@ fn legend_entry(entry: &LegendEntry) -> String {
         mark(entry.slot, 17.0, 7.0),
         escape(&entry.name)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_in_prose_is_marked() {
+        let cases = [
+            (
+                "as `a < b`, and `c`",
+                "as <code>a &lt; b</code>, and <code>c</code>",
+            ),
+            ("one ` alone", "one ` alone"),
+            ("", ""),
+        ];
+        for (words, html) in cases {
+            assert_eq!(prose(words), html);
+        }
+    }
 }

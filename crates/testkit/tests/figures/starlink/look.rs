@@ -90,6 +90,12 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 impl Seen {
+    /// With one of `every` round trips; they are in order, so their quantiles stay.
+    pub(super) fn with_every(mut self, every: usize) -> Self {
+        self.rtts = self.rtts.into_iter().step_by(every).collect();
+        self
+    }
+
     pub(super) fn rtt(&self, share: f64) -> f64 {
         quantile(&self.rtts, share)
     }

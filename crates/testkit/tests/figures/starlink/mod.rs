@@ -17,10 +17,7 @@
 //!   queues (220 to 300 kB) nor other ripples (0.65 to 0.85, 100 to 400 ms) came above 1.3 % with the
 //!   round trips as published; the medium cannot lose more, or messages would.
 //! - Loss of bulk downloads: it hangs on how far the first slow start of each transfer goes beyond the
-//!   queue: 1.2 to 1.4 times as much as published in draws of 160 transfers.
-//! - The far quantiles of the duration of downloads' events: between 58 us and 1.5 ms lie 15 % of the
-//!   events, so that they follow how many overflows a draw happens to have; most draws are low. The
-//!   90th and the 99th percentile are claimed of a pool of six draws, the 95th, 0.90 there, is not.
+//!   queue.
 //! - The best speed tests: a line on which packets are 49 us apart in the median carries 237 Mb/s at most.
 //! - The goodput of one download: the thesis leaves open why it was below its speed tests (178 Mb/s
 //!   in the median), which the rate of the link is taken from.
@@ -48,19 +45,16 @@ enum Claim {
     Below,
     /// Published as a lower bound.
     Above,
-    /// Within 10 %, of [`POOL`] draws together; printed of fewer, which scatter further.
-    Pooled,
     /// Nothing; it is printed.
     None,
 }
 
-use Claim::{Above, Below, Near, Pooled};
+use Claim::{Above, Below, Near};
 
 impl Claim {
-    fn holds(self, ratio: f64, draws: u64) -> bool {
+    fn holds(self, ratio: f64) -> bool {
         match self {
-            Pooled if draws < POOL => true,
-            Near | Pooled => (0.9..=1.1).contains(&ratio),
+            Near => (0.9..=1.1).contains(&ratio),
             Below => ratio < 1.0,
             Above => ratio > 1.0,
             Self::None => true,
@@ -76,25 +70,15 @@ struct Row {
     claim: Claim,
 }
 
-/// Names the first seed of a draw; 4001 without it. Fitting used 100,001 to 100,400 and 200,001 to
-/// 200,400, and before them seeds below 4000.
+/// Names the first seed of a draw; 4001 without it. Fitting used 100,001 to 100,400, 110,001 to 110,960,
+/// 120,001 to 120,160, 130,001 to 130,160 and 200,001 to 200,400, and before them seeds below 4000.
 const FIRST_SEED: &str = "TAUTLINE_STARLINK_SEED";
 
-/// Names how many draws are looked at together, each of other seeds; one without it, which takes minutes of
-/// a processor.
-const DRAWS: &str = "TAUTLINE_STARLINK_DRAWS";
-/// So many draws are a pool.
-const POOL: u64 = 6;
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| {
-        text.parse()
-            .unwrap_or_else(|e| panic!("{name}={text}: {e}"))
-    })
-}
-
 fn first_seed() -> u64 {
-    setting(FIRST_SEED, 4001)
+    std::env::var(FIRST_SEED).map_or(4001, |text| {
+        text.parse()
+            .unwrap_or_else(|e| panic!("{FIRST_SEED}={text}: {e}"))
+    })
 }
 
 /// All of these runs, on two threads.
@@ -108,15 +92,30 @@ fn all(seeds: Range<u64>, run: impl Fn(u64) -> Seen + Sync) -> Seen {
     merge(halves.into_iter())
 }
 
+/// Downloads looked at together. The far quantiles of the duration of their loss events need so many:
+/// between 58 us and 1.5 ms lie 15 % of the events, so that a hundred or two follow how many overflows they
+/// happen to have. The study had 244,008 events, a thousand downloads have 110,000.
+const DOWNLOADS: u64 = 960;
+
+/// As [`all`], with a part of the round trips, which would take a gigabyte.
+fn downloads(link: &LinkConfig, first: u64) -> Seen {
+    const TOGETHER: usize = 160;
+    let parts = (first..first + DOWNLOADS).step_by(TOGETHER);
+    merge(parts.map(|part| {
+        let seen = all(part..part + TOGETHER as u64, |seed| bulk(seed, link, true));
+        seen.with_every(16)
+    }))
+}
+
 /// Hours of probes for outages.
 const HOURS: u64 = 100;
 
-fn rows(link: &LinkConfig, first: u64, draws: u64) -> Vec<Row> {
-    let fresh = |count| first..first + count * draws;
-    let down = all(fresh(160), |seed| bulk(seed, link, true));
+fn rows(link: &LinkConfig, first: u64) -> Vec<Row> {
+    let fresh = |count| first..first + count;
+    let down = downloads(link, first);
     let up = all(fresh(32), |seed| bulk(seed, link, false));
-    let to = all(fresh(120), |seed| messages(seed, link, true));
-    let from = all(fresh(80), |seed| messages(seed, link, false));
+    let to = all(fresh(240), |seed| messages(seed, link, true));
+    let from = all(fresh(160), |seed| messages(seed, link, false));
     let idle = all(fresh(96), |seed| pings(seed, link));
     let tests = speed_tests(fresh(250), link, true);
     let tests_up = speed_tests(fresh(250), link, false);
@@ -155,14 +154,9 @@ fn rows(link: &LinkConfig, first: u64, draws: u64) -> Vec<Row> {
         ),
         row("down: events p50, us", 49.0, down.event(0.5), Near),
         row("down: events p75, us", 58.0, down.event(0.75), Near),
-        row("down: events p90, us", 113.0, down.event(0.9), Pooled),
-        row(
-            "down: events p95, us",
-            1500.0,
-            down.event(0.95),
-            Claim::None,
-        ),
-        row("down: events p99, us", 7500.0, down.event(0.99), Pooled),
+        row("down: events p90, us", 113.0, down.event(0.9), Near),
+        row("down: events p95, us", 1500.0, down.event(0.95), Near),
+        row("down: events p99, us", 7500.0, down.event(0.99), Near),
         row("messages down: events p95, us", 104e3, to.event(0.95), Near),
         row("messages down: events p99, us", 127e3, to.event(0.99), Near),
         row("bulk up rate p50, Mb/s", 17.0, rate(&up), Near),
@@ -188,16 +182,13 @@ fn rows(link: &LinkConfig, first: u64, draws: u64) -> Vec<Row> {
 #[test]
 fn meets_the_published_quantiles() {
     let first = first_seed();
-    let draws = setting(DRAWS, 1).max(1);
-    let rows = rows(&named("starlink"), first, draws);
     let mut missed = Vec::new();
-    println!("{FIRST_SEED}={first} {DRAWS}={draws}");
-    for row in rows {
+    println!("{FIRST_SEED}={first}");
+    for row in rows(&named("starlink"), first) {
         let ratio = row.measured / row.published;
-        let holds = row.claim.holds(ratio, draws);
+        let holds = row.claim.holds(ratio);
         let claim = match row.claim {
             Claim::None => " not claimed",
-            Pooled if draws < POOL => " claimed of a pool",
             _ if !holds => " MISSED",
             _ => "",
         };
@@ -209,10 +200,7 @@ fn meets_the_published_quantiles() {
             missed.push(format!("{}: {ratio:.3}", row.name));
         }
     }
-    assert!(
-        missed.is_empty(),
-        "{FIRST_SEED}={first} {DRAWS}={draws} missed {missed:?}"
-    );
+    assert!(missed.is_empty(), "{FIRST_SEED}={first} missed {missed:?}");
 }
 
 /// The study saw "a small number" of outages over a second in both directions' transfers.
