@@ -48,7 +48,7 @@ pub const fn names() -> &'static [&'static str] {
 /// | `terrestrial` | 20 Mb/s | 50 ms | |
 /// | `geo-25-3`, `geo-75-3`, `geo-100-3` | 25, 75, 100 down, 3 up | 300 ms | |
 /// | `geo-dvb` | 25 down, 3 up | 300 ms | see [`geo_dvb`] |
-/// | `starlink` | 105-258 down, 9.7-24 up | 21 ms, moving | see [`starlink`] |
+/// | `starlink` | 101-258 down, 9.7-24 up | 21 ms, moving | see [`starlink`] |
 /// | `interop` | 10 Mb/s | 15 ms | queue of 25 packets; see [`crate::interop`] |
 pub fn by_name(name: &str) -> Option<LinkConfig> {
     Some(match name {
@@ -156,11 +156,11 @@ pub fn geo_dvb() -> LinkConfig {
 /// by turns at a faster line; a drop-tail queue; now and then a gap that loses everything, rarely for
 /// 1-2 s.
 ///
-/// Down: 105-258 Mb/s in frames of 2.5 ms at a line of 184-306 Mb/s, which cuts the ripples of the
+/// Down: 101-258 Mb/s in frames of 2.5 ms at a line of 187-306 Mb/s, which cuts the ripples of the
 /// fastest slots off, so that packets are 36-60 us apart; silences of 2 ms on average. Losses under load
 /// are overflows of the queue: an observer sees no more of one than the two packets around it, one
 /// serialisation apart. The medium adds single packets (0.02 %, in spells of 1000 packets of which 6
-/// are lost), gaps of a millisecond or two and a few of six, and every 26 s one of 38-90 ms, after which
+/// are lost), gaps of a millisecond and a half and a few of six or seven, and every 33 s one of 38-90 ms, after which
 /// the receiver gets nothing for another 30 ms.
 ///
 /// Up: 9.7-24 Mb/s in frames of 0.6 ms at 60-120 Mb/s, so that acknowledgements come in bunches; slots on

@@ -136,7 +136,8 @@ impl Server {
             Pace::Trace(trace) => trace.serve(ip_bytes),
         };
         if let Some(silences) = &mut self.silences {
-            // What a silence cuts in two is finished afterwards.
+            // What a silence cuts in two is finished afterwards, at the rate from before it: a curve is
+            // asked once per packet.
             let mut from = start;
             for _ in 0..MAX_PIECES {
                 let (begin, end) = silences.from(from);
