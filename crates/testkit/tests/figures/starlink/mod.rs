@@ -71,7 +71,7 @@ struct Row {
 }
 
 /// Names the first seed of a draw; 4001 without it. Fitting used 100,001 to 100,400, 110,001 to 110,960,
-/// 120,001 to 120,160, 130,001 to 130,160 and 200,001 to 200,400, and before them seeds below 4000.
+/// 120,001 to 120,240, 130,001 to 130,160 and 200,001 to 200,400, and before them seeds below 4000.
 const FIRST_SEED: &str = "TAUTLINE_STARLINK_SEED";
 
 fn first_seed() -> u64 {
