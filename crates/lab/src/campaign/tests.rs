@@ -403,6 +403,26 @@ fn value(record: &crate::run::Record, name: &str) -> Option<f64> {
     (metric.unwrap().compute)(record)
 }
 
+/// With measured flows both ways a share is still one of what goes one way.
+#[test]
+fn shares_are_of_one_direction() {
+    let both = PLAN
+        .replace(
+            "kind = \"objects\", count = 3, bytes = \"20 kB\"",
+            "kind = \"bulk\"",
+        )
+        .replace(
+            "kind = \"bulk\" }\nmeasure = false",
+            "kind = \"bulk\", direction = \"up\" }",
+        )
+        .replace("limit = \"20 s\"", "limit = \"5 s\"");
+    let record = record_of(&both);
+    let of = |name| value(&record, name).unwrap();
+    assert!((of("share") - 1.0).abs() < 1e-9, "{}", of("share"));
+    assert!(of("share_of_r") < 1.0, "{}", of("share_of_r"));
+    assert!(of("goodput_mbps") > 1.5 * of("total_goodput_mbps"));
+}
+
 /// Rates know what was played, which way the link was crossed, and what it changed to; an audit
 /// does not blame a link for a change.
 #[test]

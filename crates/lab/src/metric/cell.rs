@@ -73,7 +73,7 @@ pub const METRICS: &[CellMetric] = &[
         "total_goodput_mbps",
         "Mb/s",
         Some(true),
-        "like goodput_mbps, all flows",
+        "like goodput_mbps, all flows that cross the measured link in the direction of the measured ones (of the first that crosses it, where they go both ways); where none crosses it, all that do not",
         "",
         |r| Some(total_goodput(r)? / 1e6)
     ),
@@ -97,12 +97,12 @@ pub const METRICS: &[CellMetric] = &[
         "share_of_r",
         "1",
         Some(true),
-        "goodput of the measured flows / R, R = 0.9588 x capacity x (1 - loss)",
+        "goodput of the measured flows of the measured link and direction / R, R = 0.9588 x capacity x (1 - loss)",
         "",
         |r| {
             let loss = bottleneck(r)?.1.loss;
             let rate = capacity(r)? * PAYLOAD_SHARE * (1.0 - loss);
-            Some(goodput(r)? / rate)
+            Some(own_goodput(r)? / rate)
         }
     ),
     metric!(
@@ -117,10 +117,10 @@ pub const METRICS: &[CellMetric] = &[
         "share",
         "1",
         None,
-        "goodput of the measured flows / goodput of all flows, in the window",
+        "goodput of the measured flows of the measured link and direction / goodput of all flows there (total_goodput_mbps), in the window",
         "bandwidth share (002)",
         |r| {
-            let (own, total) = (goodput(r)?, total_goodput(r)?);
+            let (own, total) = (own_goodput(r)?, total_goodput(r)?);
             (total > 0.0).then(|| own / total)
         }
     ),
@@ -469,6 +469,14 @@ pub(super) fn goodput(record: &Record) -> Option<f64> {
             .map(|flow| flow.goodput(record.window))
             .sum(),
     )
+}
+
+/// The part of [`total_goodput`] that measured flows have: all of [`goodput`], unless they go both ways
+/// or over several links.
+fn own_goodput(record: &Record) -> Option<f64> {
+    has_window(record)?;
+    let own = beside(record).filter(|flow| flow.measured);
+    Some(own.map(|flow| flow.goodput(record.window)).sum())
 }
 
 fn total_goodput(record: &Record) -> Option<f64> {

@@ -118,6 +118,7 @@ fn text(words: &str) -> String {
                     out.push(' ');
                 }
             }
+            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
             c => out.push(c),
         }
     }

@@ -111,7 +111,7 @@ pub struct LegendEntry {
     pub slot: usize,
 }
 
-/// `text` with the characters that HTML gives a meaning replaced.
+/// `text` with the characters that HTML gives a meaning, or none at all, replaced.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -121,6 +121,10 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
+            // XML has no place for them, and an SVG with one cannot be read.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => {
+                out.push(char::REPLACEMENT_CHARACTER)
+            }
             c => out.push(c),
         }
     }
