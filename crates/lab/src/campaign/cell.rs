@@ -267,6 +267,14 @@ fn extra(flow: &FlowRecord) -> BTreeMap<String, f64> {
 }
 
 fn verdict(record: &Record) -> (&'static str, Option<String>) {
+    if record.stuck {
+        let seconds = record.end.as_secs_f64();
+        let reason = format!(
+            "at {seconds} s a program asked for time or sent without end, or packets circled: a fault of \
+             the stack or of the network"
+        );
+        return ("error", Some(reason));
+    }
     for flow in record.measured() {
         if flow.receiver.finished.is_some() || flow.endless {
             if let Some(error) = flow

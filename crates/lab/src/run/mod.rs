@@ -14,7 +14,7 @@ use std::{cell::RefCell, io::Write, net::SocketAddr, rc::Rc, sync::Arc, time::Du
 pub use capture::Capture;
 pub use record::{FlowRecord, LinkRecord, PathRecord, Record, Sample, Served};
 use tautline_sim::{
-    Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, Verdict, World,
+    Direction, DirectionConfig, HostId, LinkConfig, LinkId, PacketView, RunEnd, Verdict, World,
 };
 use tautline_transport::time::Instant;
 pub use timed::cut_off;
@@ -327,13 +327,12 @@ impl Stage {
         let end = Instant::ZERO + scene.limit;
         loop {
             let step = scene.sample.min(end.saturating_since(self.world.now()));
-            self.world.run_for(step);
+            let stuck = self.world.run_for(step) == RunEnd::Stuck;
             self.sample();
-            if self.world.now() >= end || self.is_over(scene) {
-                break;
+            if stuck || self.world.now() >= end || self.is_over(scene) {
+                return self.record(scene, stuck);
             }
         }
-        self.record(scene)
     }
 
     fn half(&self, player: &Player, end: End) -> Option<&dyn Half> {
@@ -432,7 +431,7 @@ impl Stage {
         }
     }
 
-    fn record(self, scene: &Scene) -> Record {
+    fn record(self, scene: &Scene, stuck: bool) -> Record {
         let end = self.world.now();
         let mut flows = Vec::new();
         for player in &self.players {
@@ -494,6 +493,7 @@ impl Stage {
             .collect();
         let (violations, unchecked) = self.audit_result(scene);
         Record {
+            stuck,
             violations,
             unchecked,
             link: scene.link,

@@ -240,6 +240,8 @@ pub struct Record {
     pub link: usize,
     /// Events of the simulation; 0 where nothing was simulated.
     pub events: u64,
+    /// Whether the simulation could not go on: see [`tautline_sim::RunEnd::Stuck`].
+    pub stuck: bool,
     /// What the audit found, if there was one.
     pub violations: Vec<String>,
     /// What of which links' directions the audit could not check.
@@ -270,6 +272,7 @@ impl Record {
             links: Vec::new(),
             link: scene.link,
             events: 0,
+            stuck: false,
             violations: Vec::new(),
             unchecked: Vec::new(),
         }

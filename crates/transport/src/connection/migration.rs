@@ -423,6 +423,7 @@ impl Connection {
             return;
         };
         path.unnamed_until.take_if(|until| now >= *until);
+        path.mtu.on_timeout(now);
         if path.previous_until.is_some_and(|until| now >= until) {
             path.forget_previous();
         }

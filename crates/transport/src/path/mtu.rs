@@ -194,11 +194,7 @@ impl MtuDiscovery {
         if let Some(doubt) = self.doubt {
             return (!doubt.in_flight).then_some(self.current);
         }
-        if let Phase::Idle { again_at: Some(at) } = self.phase
-            && now >= at
-        {
-            self.begin_search();
-        }
+        self.on_timeout(now);
         match self.phase {
             Phase::Search {
                 probe,
@@ -359,11 +355,20 @@ impl MtuDiscovery {
         }
     }
 
-    /// When probing should be reconsidered.
+    /// When probing should be reconsidered. While the current size is in doubt there is nothing to wait for but
+    /// the answer.
     pub(crate) fn timer(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Idle { again_at } => again_at,
-            Phase::Search { .. } => None,
+            Phase::Idle { again_at } if self.doubt.is_none() => again_at,
+            _ => None,
+        }
+    }
+
+    /// Time passed: a search that is due begins, whether its probe may leave now or not, so that the timer
+    /// has done its work.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        if self.timer().is_some_and(|at| now >= at) {
+            self.begin_search();
         }
     }
 }
@@ -426,6 +431,24 @@ mod tests {
         assert_eq!((mtu.current(), mtu.datagram_size()), (BASE, BASE));
         assert_eq!(mtu.probe_size(NOW), None);
         assert_eq!(mtu.timer(), Some(NOW + Duration::from_secs(60)));
+    }
+
+    /// A timer that stays due wakes its driver without end.
+    #[test]
+    fn a_search_that_is_due_waits_for_the_end_of_a_doubt() {
+        let mut mtu = settled();
+        lose_a_flight(&mut mtu, 20);
+        mtu.phase = Phase::Idle {
+            again_at: Some(NOW),
+        };
+        assert_eq!(mtu.probe_size(NOW), Some(1400));
+        mtu.on_probe_sent(0, false);
+        mtu.on_timeout(NOW);
+        assert_eq!((mtu.timer(), mtu.probe_size(NOW)), (None, None));
+        assert_eq!(mtu.on_probe_acked(NOW, 41, 1400), None);
+        assert_eq!(mtu.timer(), Some(NOW));
+        mtu.on_timeout(NOW);
+        assert_eq!(mtu.timer(), None);
     }
 
     #[test]
