@@ -1,7 +1,12 @@
 use std::sync::atomic::AtomicBool;
 
+use tautline_transport::time::Instant;
+
 use super::*;
-use crate::plan::ReadOptions;
+use crate::{
+    plan::ReadOptions,
+    stack::{EndSetup, Inspection, OptionError, Stack, StackOptions},
+};
 
 const PLAN: &str = r#"
 name = "tiny"
@@ -602,4 +607,63 @@ fn lateness_is_after_the_deadline() {
     let ample = with(", deadline = \"60 s\"");
     assert_eq!(value(&ample, "late_max_ms"), Some(0.0));
     assert_eq!(value(&ample, "on_time"), Some(1.0));
+}
+
+/// A stack whose timeout is always due.
+#[derive(Debug)]
+struct Sleepless;
+
+impl tautline_sim::Node for Sleepless {
+    fn handle_datagram(&mut self, _: Instant, _: tautline_sim::Datagram) {}
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        Some(Instant::ZERO)
+    }
+
+    fn poll_transmit(&mut self, _: Instant) -> Option<tautline_sim::Datagram> {
+        None
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn std::any::Any {
+        self
+    }
+}
+
+impl Stack for Sleepless {
+    fn client(&self, _: &StackOptions, _: EndSetup) -> Result<Box<dyn tautline_sim::Node>, String> {
+        Ok(Box::new(Self))
+    }
+
+    fn server(&self, _: &StackOptions, _: EndSetup) -> Result<Box<dyn tautline_sim::Node>, String> {
+        Ok(Box::new(Self))
+    }
+
+    fn inspect<'a>(&self, _: &'a dyn std::any::Any) -> Option<Inspection<'a>> {
+        None
+    }
+
+    fn check(&self, _: &StackOptions) -> Result<(), OptionError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_world_that_is_stuck_is_a_row_with_the_reason() {
+    let mut stacks = Stacks::default();
+    stacks.register("sleepless", std::sync::Arc::new(Sleepless));
+    let text = PLAN.replace(
+        "name = \"bbr3\"\ncongestion = \"bbr3\"",
+        "name = \"bad\"\nstack = \"sleepless\"",
+    );
+    let plan = Plan::parse(&text, Path::new("."), &ReadOptions::default(), &stacks).unwrap();
+    let index = (0..plan.len()).find(|&index| plan.cell(index).unwrap().solution == 1);
+    let entry = run_cell(&plan, &plan.cell(index.unwrap()).unwrap(), &stacks);
+    assert_eq!(entry.status, "error");
+    assert!(entry.reason.unwrap().contains("without end"));
 }
