@@ -1,6 +1,6 @@
 //! A report as Markdown: what a page says, with its pictures as files beside it.
 
-use super::{Align, Block, Report, Table};
+use super::{Align, Block, Part, Report, Table, parts};
 
 /// The report; `figures` is the folder of its pictures as the text refers to it.
 pub(super) fn render(report: &Report, figures: &str) -> String {
@@ -90,19 +90,21 @@ fn table(table: &Table, out: &mut String) {
     out.push('\n');
 }
 
-/// `words` on one line, with what Markdown and HTML give a meaning made plain, but for code between
-/// backticks.
+/// `words` on one line, with what Markdown and HTML give a meaning made plain, but for code.
 fn text(words: &str) -> String {
     let mut out = String::with_capacity(words.len());
+    for part in parts(words) {
+        match part {
+            Part::Code(code) => out.push_str(&format!("`{code}`")),
+            Part::Plain(words) => plain(&words, &mut out),
+        }
+    }
+    out.trim().to_owned()
+}
+
+fn plain(words: &str, out: &mut String) {
     let mut coming = words.chars().peekable();
     while let Some(c) = coming.next() {
-        if c == '`'
-            && let Some(code) = code_before_backtick(coming.clone())
-        {
-            out.push_str(&format!("`{code}`"));
-            coming.nth(code.chars().count());
-            continue;
-        }
         match c {
             // Only these make a link of brackets.
             ']' if matches!(coming.peek(), Some('(' | '[' | ':')) => out.push_str("\\]"),
@@ -122,24 +124,6 @@ fn text(words: &str) -> String {
             c => out.push(c),
         }
     }
-    out.trim().to_owned()
-}
-
-/// What comes before the next backtick, if that is code: not empty, on one line, without what tables
-/// and longer fences give a meaning.
-fn code_before_backtick(coming: impl Iterator<Item = char>) -> Option<String> {
-    let mut code = String::new();
-    for c in coming {
-        match c {
-            '`' => {
-                let fits = !code.is_empty() && code.trim() == code;
-                return fits.then_some(code);
-            }
-            '|' | '\n' | '\r' => return None,
-            c => code.push(c),
-        }
-    }
-    None
 }
 
 fn longest_run(code: &str) -> usize {

@@ -111,6 +111,40 @@ pub struct LegendEntry {
     pub slot: usize,
 }
 
+/// A part of a text.
+enum Part {
+    Plain(String),
+    Code(String),
+}
+
+/// A text in parts. Code is what stands between two backticks: not empty, without spaces around it, on one line, without
+/// what Markdown's tables give a meaning, and without control characters.
+fn parts(words: &str) -> Vec<Part> {
+    let is_code = |piece: &str| {
+        !piece.is_empty()
+            && piece.trim() == piece
+            && !piece.contains(|c: char| c == '|' || c.is_control())
+    };
+    let mut parts = Vec::new();
+    let mut pieces = words.split('`').peekable();
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    while let Some(piece) = pieces.next() {
+        // A backtick stands before each piece but the first.
+        match pieces.next_if(|_| is_code(piece)) {
+            Some(after) => {
+                parts.push(Part::Plain(std::mem::replace(&mut plain, after.to_owned())));
+                parts.push(Part::Code(piece.to_owned()));
+            }
+            None => {
+                plain.push('`');
+                plain.push_str(piece);
+            }
+        }
+    }
+    parts.push(Part::Plain(plain));
+    parts
+}
+
 /// `text` with the characters that HTML gives a meaning, or none at all, replaced.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,7 +1,7 @@
 //! The page around the parts.
 
 use super::{
-    Block, LegendEntry, Report, escape,
+    Block, LegendEntry, Part, Report, escape, parts,
     style::{SLOTS, mark, sheet, stroke},
 };
 
@@ -69,19 +69,12 @@ fn block(block: &Block, charts: &mut usize) -> String {
     }
 }
 
-/// Words with what stands between backticks as code; one backtick alone is one.
 fn prose(words: &str) -> String {
-    let mut out = String::new();
-    let mut rest = words;
-    while let Some((before, (code, after))) = rest
-        .split_once('`')
-        .and_then(|(before, after)| Some((before, after.split_once('`')?)))
-    {
-        out.push_str(&escape(before));
-        out.push_str(&format!("<code>{}</code>", escape(code)));
-        rest = after;
-    }
-    out + &escape(rest)
+    let html = |part| match part {
+        Part::Code(code) => format!("<code>{}</code>", escape(&code)),
+        Part::Plain(words) => escape(&words),
+    };
+    parts(words).into_iter().map(html).collect()
 }
 
 fn legend_entry(entry: &LegendEntry) -> String {
@@ -106,7 +99,7 @@ mod tests {
                 "as `a < b`, and `c`",
                 "as <code>a &lt; b</code>, and <code>c</code>",
             ),
-            ("one ` alone", "one ` alone"),
+            ("one ` alone, `` none", "one ` alone, `` none"),
             ("", ""),
         ];
         for (words, html) in cases {
