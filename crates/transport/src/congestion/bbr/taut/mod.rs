@@ -178,18 +178,15 @@ impl Params {
 
 impl Bbr {
     /// Enters losses into the account: what is lost now left a little before the newest RTT
-    /// sample, and met the same queue.
+    /// sample, and met the same queue. What Startup lost has had its answer, the end of Startup; if it
+    /// counted again, one packet lost by chance while the queue drains would pass for congestion and hold
+    /// the rate down until the next probe.
     pub(super) fn note_lost(&mut self, event: &LossEvent<'_>) {
         let high = self.is_queue_high(event.rtt.latest);
-        let of_startup = event
-            .packets
-            .iter()
-            .filter(|packet| self.is_of_startup(packet.sent))
-            .count();
-        let others = event.packets.len().saturating_sub(of_startup);
+        let sent = event.packets.iter().map(|packet| packet.sent);
+        let lost = sent.filter(|sent| !self.is_of_startup(*sent)).count();
         let learn = !self.cycle.probe_sample;
-        self.ledger.count(0.0, of_startup as f64, high, false);
-        self.ledger.count(0.0, others as f64, high, learn);
+        self.ledger.count(0.0, lost as f64, high, learn);
     }
 
     /// Enters deliveries into the account, and the RTT into the view of the queue.

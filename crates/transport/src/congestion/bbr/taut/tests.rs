@@ -114,6 +114,32 @@ fn what_startup_overfilled_is_not_the_paths_own_loss() {
     assert!(learned(bbr, ended + ms(1)) > 0.0);
 }
 
+/// What the queue that ended Startup lost has had its answer. One packet lost by chance while it drains is none.
+#[test]
+fn what_startup_overfilled_does_not_hold_the_rate_down() {
+    let mut run = taut(Path::new(10.0, 44, 1.0));
+    let over = |run: &Run<Bbr>| run.controller.startup_ended.is_some();
+    assert!(run.run_until(Instant::ZERO + secs(5), over));
+    let bbr = &mut run.controller;
+    let ended = bbr.startup_ended.expect("it is over");
+    // The round after.
+    bbr.signals.reset();
+    bbr.ledger.end_round();
+    let of_startup: Vec<_> = (0..9).map(|number| lost(number, ended)).collect();
+    let mut event = loss(ended + ms(44), &of_startup, false);
+    event.rtt.latest = ms(150);
+    bbr.on_loss(&event);
+    assert!(!bbr.signals.loss_in_round);
+    let by_chance = [lost(9, ended + ms(1))];
+    bbr.on_loss(&loss(ended + ms(50), &by_chance, false));
+    assert!(!bbr.signals.loss_in_round, "one packet");
+    let later: Vec<_> = (10..19).map(|number| lost(number, ended + ms(1))).collect();
+    let mut event = loss(ended + ms(51), &later, false);
+    event.rtt.latest = ms(150);
+    bbr.on_loss(&event);
+    assert!(bbr.signals.loss_in_round, "a queue that overflows again");
+}
+
 #[test]
 fn rounds_tell_a_standing_queue() {
     let (min, mut now) = (ms(100), Instant::ZERO);
