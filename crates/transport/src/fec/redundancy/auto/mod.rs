@@ -24,6 +24,9 @@ const SHARE: f64 = 0.3;
 /// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
 /// uses the link, and who pays for its bytes, is not ours to know.
 const PRICE: f64 = 0.03;
+/// Seconds of work of both ends that a protected packet costs: kept until it is acknowledged, and coded
+/// (`cargo xtask bench fec`, `constant:25,20`).
+const WORK: f64 = 2e-6;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
 /// Losses that congestion does not account for, of which some have to be known before repair symbols leave
@@ -187,6 +190,14 @@ impl Auto {
         (best.0, ((best.1 - start) * delay).max(0.0))
     }
 
+    /// Whether repair symbols behind a flight of so many packets may save more than the work of protecting it.
+    /// On a short path that lost nothing for long they do not, however cheap the link.
+    fn is_worth_work(&self, view: &RedundancyView, packets: u64) -> bool {
+        let (repairs, saving) = self.best(view, packets, 0, 0);
+        let work = if self.terms.cost { WORK } else { 0.0 };
+        repairs > 0 && saving > work * packets as f64
+    }
+
     /// Whether what flow control lets be under way leaves a third of the congestion window unused: then
     /// a loss holds up everything, a round trip later, and repair symbols take the place of nothing,
     /// even if one is lost and the window becomes smaller for it.
@@ -306,8 +317,7 @@ impl RedundancyScheduler for Auto {
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));
                 let flight = view.congestion_window / view.datagram_bytes.max(1);
-                let (repairs, _) = self.best(view, flight.clamp(1, 256), 0, 0);
-                self.worth = repairs > 0;
+                self.worth = self.is_worth_work(view, flight.clamp(1, 256));
             }
             _ => {}
         }
@@ -508,6 +518,25 @@ mod tests {
         lossy.now = at(1_100);
         auto.ask(Occasion::Feedback, &lossy);
         assert!(auto.protects(&lossy));
+    }
+
+    /// Loopback and wires: a loss in a million packets costs a round trip of microseconds.
+    #[test]
+    fn off_where_the_work_is_worth_more() {
+        let mut auto = auto("");
+        let mut view = view(30, 0.0);
+        (view.smoothed_rtt, view.probe_timeout) =
+            (Duration::from_micros(200), Duration::from_millis(2));
+        view.loss.packets = 1_000.0;
+        view.loss.now = (0.0, 1_000.0);
+        auto.ask(Occasion::Feedback, &view);
+        assert!(!auto.protects(&view));
+        // As few losses known half a second away.
+        view.now = at(2_000);
+        (view.smoothed_rtt, view.probe_timeout) =
+            (Duration::from_millis(500), Duration::from_secs(1));
+        auto.ask(Occasion::Feedback, &view);
+        assert!(auto.protects(&view));
     }
 
     #[test]
