@@ -15,6 +15,8 @@ use crate::units::PacketNumber;
 
 /// Packets after which what was seen counts little, about.
 const MEMORY: f64 = 2000.0;
+/// What remains of a count after a packet more.
+const FADE: f64 = 1.0 - std::f64::consts::LN_2 / MEMORY;
 /// Packets whose fate may be open at a time; older ones are taken as arrived. 16 bytes each.
 const PENDING: usize = 1 << 16;
 /// 95 % of a normal distribution lie within so many standard deviations.
@@ -134,18 +136,36 @@ struct Counts {
 }
 
 impl Counts {
-    /// One packet more: what is not of the forecast becomes older. Field by field, since this is for every
-    /// packet.
+    /// One packet more: what is not of the forecast becomes older.
     fn fade(&mut self) {
-        self.arrivals = fade(self.arrivals);
-        self.losses = fade(self.losses);
-        self.after_arrival = fade(self.after_arrival);
-        self.losses_after_arrival = fade(self.losses_after_arrival);
-        self.after_loss = fade(self.after_loss);
-        self.arrivals_after_loss = fade(self.arrivals_after_loss);
-        self.bursts = fade(self.bursts);
-        self.burst_sum = fade(self.burst_sum);
-        self.burst_squares = fade(self.burst_squares);
+        self.fade_by(FADE);
+    }
+
+    fn fade_by(&mut self, share: f64) {
+        self.arrivals *= share;
+        self.losses *= share;
+        self.after_arrival *= share;
+        self.losses_after_arrival *= share;
+        self.after_loss *= share;
+        self.arrivals_after_loss *= share;
+        self.bursts *= share;
+        self.burst_sum *= share;
+        self.burst_squares *= share;
+    }
+
+    /// So many packets in a row that arrived, after one that did: at once, since nearly all packets are of
+    /// such rows.
+    fn arrive(&mut self, packets: usize, tense: bool) {
+        let share = FADE.powi(i32::try_from(packets).unwrap_or(i32::MAX));
+        // Of a geometric series.
+        let fresh = (1.0 - share) / (1.0 - FADE);
+        self.fade_by(share);
+        self.arrivals += fresh;
+        self.after_arrival += fresh;
+        let [calm, forecast] = &mut self.by_forecast;
+        let (losses, packets) = if tense { forecast } else { calm };
+        *packets = *packets * share + fresh;
+        *losses *= share;
     }
 
     /// In the order of [`LossMemory`].
@@ -212,7 +232,9 @@ impl LossMonitor {
     /// An ack-eliciting packet left.
     pub fn on_sent(&mut self, number: PacketNumber) {
         if self.pending.len() >= PENDING {
-            self.set(0, Fate::Arrived);
+            if let Some(oldest) = self.pending.front_mut() {
+                oldest.fate = Fate::Arrived;
+            }
             self.consume();
         }
         self.pending.push_back(Sent {
@@ -223,10 +245,9 @@ impl LossMonitor {
     }
 
     /// A packet was acknowledged.
+    #[inline]
     pub fn on_acked(&mut self, number: PacketNumber) {
-        if let Some(index) = self.find(number) {
-            self.set(index, Fate::Arrived);
-        }
+        self.settle(number, Fate::Arrived);
     }
 
     /// A packet was declared lost.
@@ -237,9 +258,7 @@ impl LossMonitor {
             let start = if within { self.congested.start } else { number };
             self.congested = start..end;
         }
-        if let Some(index) = self.find(number) {
-            self.set(index, Fate::Lost);
-        }
+        self.settle(number, Fate::Lost);
     }
 
     /// A protected packet's fate is certain: `missed` if it was lost and not recovered.
@@ -305,24 +324,23 @@ impl LossMonitor {
         }
     }
 
-    fn find(&self, number: PacketNumber) -> Option<usize> {
+    fn settle(&mut self, number: PacketNumber, fate: Fate) {
         // Few numbers are left out between: most are where they would be without.
-        let first = self.pending.front()?.number;
-        let near = usize::try_from(number.checked_sub(first)?).ok()?;
-        if self
-            .pending
-            .get(near)
-            .is_some_and(|sent| sent.number == number)
-        {
-            return Some(near);
+        let first = self.pending.front().map_or(number, |sent| sent.number);
+        let near = usize::try_from(number.wrapping_sub(first)).ok();
+        let near = near.and_then(|near| self.pending.get_mut(near));
+        match near.filter(|sent| sent.number == number) {
+            Some(sent) => sent.fate = fate,
+            None => self.settle_far(number, fate),
         }
-        self.pending
-            .binary_search_by_key(&number, |sent| sent.number)
-            .ok()
     }
 
-    fn set(&mut self, index: usize, fate: Fate) {
-        if let Some(sent) = self.pending.get_mut(index) {
+    #[cold]
+    fn settle_far(&mut self, number: PacketNumber, fate: Fate) {
+        let place = self
+            .pending
+            .binary_search_by_key(&number, |sent| sent.number);
+        if let Some(sent) = place.ok().and_then(|place| self.pending.get_mut(place)) {
             sent.fate = fate;
         }
     }
@@ -340,6 +358,14 @@ impl LossMonitor {
                 Fate::Arrived => false,
                 Fate::Lost => true,
             };
+            if self.before == Some(false) && !lost {
+                let run = self.arrivals_at_the_front(tense);
+                if run > 0 {
+                    self.pending.drain(..run);
+                    self.counts.arrive(run, tense);
+                    continue;
+                }
+            }
             self.pending.pop_front();
             let tense = tense || self.congested.contains(&number);
             let [calm, forecast] = &mut self.counts.by_forecast;
@@ -351,6 +377,15 @@ impl LossMonitor {
         if self.pending.is_empty() && self.pending.capacity() > 1024 {
             self.pending = VecDeque::new();
         }
+    }
+
+    /// How many packets at the front arrived, all before or behind those that met congestion.
+    fn arrivals_at_the_front(&self, tense: bool) -> usize {
+        let congested = &self.congested;
+        let alike = |sent: &&Sent| {
+            sent.fate == Fate::Arrived && sent.tense == tense && !congested.contains(&sent.number)
+        };
+        self.pending.iter().take_while(alike).count()
     }
 
     fn count(&mut self, lost: bool) {
@@ -383,7 +418,7 @@ impl LossMonitor {
 }
 
 fn fade(sum: f64) -> f64 {
-    sum * (1.0 - std::f64::consts::LN_2 / MEMORY)
+    sum * FADE
 }
 
 fn share(part: f64, whole: f64) -> f64 {

@@ -680,6 +680,42 @@ fn gilberts_probabilities_are_found() {
     assert!(estimate.packets > 2_000.0 && estimate.rate_high < 0.03);
 }
 
+/// Rows of arrivals are counted at once; how long they are says nothing else.
+#[test]
+fn rows_count_as_their_packets_do() {
+    let play = |every: u64| {
+        let mut monitor = LossMonitor::default();
+        for number in 0..6_000u64 {
+            // Numbers of packets that ask for no answer are left out.
+            let sent = number + number / 7;
+            monitor.on_sent(sent);
+            if number % 331 < 3 || number % 457 == 1 {
+                monitor.on_lost(sent);
+            } else {
+                monitor.on_acked(sent);
+            }
+            if number % every == every - 1 || number % 100 == 99 {
+                monitor.review();
+            }
+        }
+        monitor.estimate()
+    };
+    let (one, many) = (play(1), play(100));
+    for (one, many) in [
+        (one.packets, many.packets),
+        (one.rate, many.rate),
+        (one.loss_after_arrival, many.loss_after_arrival),
+        (one.arrival_after_loss, many.arrival_after_loss),
+        (one.burst_mean, many.burst_mean),
+        (one.burst_deviation, many.burst_deviation),
+        (one.after_loss, many.after_loss),
+        (one.now.0, many.now.0),
+        (one.now.1, many.now.1),
+    ] {
+        assert!((one / many - 1.0).abs() < 1e-9, "{one} {many}");
+    }
+}
+
 #[test]
 fn an_unknown_path() {
     let mut monitor = LossMonitor::default();

@@ -193,8 +193,13 @@ impl Auto {
     /// Whether repair symbols behind a flight of so many packets may save more than the work of protecting it.
     /// On a short path that lost nothing for long they do not, however cheap the link.
     fn is_worth_work(&self, view: &RedundancyView, packets: u64) -> bool {
-        let (repairs, saving) = self.best(view, packets, 0, 0);
         let work = if self.terms.cost { WORK } else { 0.0 };
+        // More than this cannot be saved, and it is told without the chances of all that may happen.
+        let most = self.chain(view).rate() * packets as f64 * self.delay(view, packets);
+        if most <= work * packets as f64 {
+            return false;
+        }
+        let (repairs, saving) = self.best(view, packets, 0, 0);
         repairs > 0 && saving > work * packets as f64
     }
 
