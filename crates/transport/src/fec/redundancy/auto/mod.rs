@@ -212,6 +212,8 @@ impl Auto {
         // On the way what is merely assumed of a new path is not worth a fixed share of the link.
         let known = view.loss.now.0 >= KNOWN_LOSSES;
         let flow = view.flow_window.filter(|_| lately && known);
+        // What is under way now flow control has let pass: its window grows.
+        let flow = flow.map(|flow| flow.max(view.bytes_in_flight));
         flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
     }
 
@@ -469,6 +471,12 @@ mod tests {
             ..at_work(1_100, 40)
         };
         assert_eq!(ask(&mut auto, &full), Repairs::NONE);
+        // Nor where flow control has given way since.
+        let more = RedundancyView {
+            bytes_in_flight: 240_000,
+            ..at_work(1_100, 40)
+        };
+        assert_eq!(ask(&mut auto, &more), Repairs::NONE);
         assert_eq!(ask(&mut auto, &at_work(1_300, 40)), Repairs::NONE);
     }
 
