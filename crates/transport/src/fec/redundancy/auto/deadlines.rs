@@ -27,9 +27,9 @@ const MARGIN: Duration = Duration::from_millis(3);
 /// Packets for which there is time for so many retransmissions need no repair symbol.
 const ENOUGH: u32 = 3;
 /// Packets of a message, about, any of which makes it late.
-const OF_MESSAGE: f64 = 4.0;
+const OF_MESSAGE: f64 = 6.0;
 /// Repair symbols for a piece that may have been lost, at most.
-const COPIES: u16 = 3;
+const COPIES: u16 = 4;
 /// Pieces that are remembered; older ones are left to retransmission.
 const PIECES: usize = 64;
 
@@ -254,10 +254,12 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     let before = odds.chain.rate().powf(f64::from(due.before) + 1.0);
     // A repair symbol is lost, or does not rebuild what is.
     let in_vain = 1.0 - (1.0 - odds.repair_rate()) * view.strength.chance(1, 1, 0.0);
+    // Where losses come in runs the next one shares the fate of the one before.
+    let again = in_vain.max(1.0 - odds.repair_chain().q);
     let mut late = before * in_vain * packets_late;
     let mut count = 1;
     while late > aim(view) && count < COPIES {
-        late *= in_vain;
+        late *= again;
         count += 1;
     }
     Repairs {

@@ -122,9 +122,14 @@ impl Odds {
         }
     }
 
+    /// What becomes of repair symbols.
+    pub(super) fn repair_chain(self) -> Chain {
+        self.elsewhere.unwrap_or(self.chain)
+    }
+
     /// Share of repair symbols lost.
     pub(super) fn repair_rate(self) -> f64 {
-        self.elsewhere.unwrap_or(self.chain).rate()
+        self.repair_chain().rate()
     }
 
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
@@ -178,7 +183,7 @@ impl Odds {
         if let Some(elsewhere) = self.elsewhere {
             (after_arrival, after_loss) = (elsewhere.start(0), elsewhere.start(0));
         }
-        let repair_chain = self.elsewhere.unwrap_or(chain);
+        let repair_chain = self.repair_chain();
         for repairs in 0..=MOST {
             if repairs > 0 {
                 step(repair_chain, &mut after_arrival.0, &mut after_arrival.1);
