@@ -70,6 +70,10 @@ impl Capacity {
                 known => known,
             }
         } else if sample.app_limited {
+            // Less than the path can do, for all that is known.
+            if self.known.is_none() {
+                return;
+            }
             self.known
         } else {
             // A path may become slower; a sample across a pause is too low.
@@ -187,11 +191,14 @@ mod tests {
     #[test]
     fn what_the_application_limited_only_raises_it() {
         let mut capacity = Capacity::default();
-        capacity.on_sample(&sample(10, 75_000), round_trips(60));
         let limited = RateSample {
             app_limited: true,
             ..sample(2, 10_000)
         };
+        capacity.on_sample(&limited, round_trips(60));
+        assert_eq!(mbps(capacity), None, "a small request behind others' data");
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
         capacity.on_sample(&limited, round_trips(60));
         assert_eq!(mbps(capacity), Some(10));
     }

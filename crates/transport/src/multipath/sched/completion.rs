@@ -55,8 +55,8 @@ struct Course {
     pace: f64,
     /// What leaves only makes the queue longer.
     queues: bool,
-    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest. The
-    /// first path is filled all the same, if there is none that delivers twice as much.
+    /// Slow start has put so much into the queue that more would be dropped, and hold up the rest; what has
+    /// passed before is not, however long the queue that jitter makes believe. The first path is filled all the same, if there is none that delivers twice as much.
     overfills: bool,
 }
 
@@ -76,6 +76,7 @@ impl Course {
             pace: path.pacing.bits_per_second() as f64 / 8.0,
             queues: path.queues(),
             overfills: path.slow_start
+                && path.in_flight > path.most_passed
                 && path.capacity.is_some_and(|capacity| {
                     let holds = capacity.bytes_in(path.min_rtt);
                     path.in_flight > holds.saturating_add(holds / 2)
