@@ -473,12 +473,14 @@ pub(super) fn view_of(
     // take are missing, too.
     let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let missing = missing.saturating_sub(MTU_PROBES);
+    // Requests meet no queue of what they ask for: that stands on the way back.
+    let asks = !shown && received > stats.packets_sent;
     PathView {
         id: path.id,
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
-        recent_rtt: rtt.recent(),
+        recent_rtt: if asks { rtt.min() } else { rtt.recent() },
         sampled_in_flight: path.recovery.sampled_in_flight(),
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),

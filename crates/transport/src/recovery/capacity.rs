@@ -20,6 +20,10 @@ const PROOF: f64 = 2.0;
 /// The same of a path with jitter, whose first queue was likely none.
 const PROOF_WITH_JITTER: f64 = 1.25;
 
+/// What the application limited tells of a queue from so many bytes on: an initial window of the least
+/// datagrams. RFC 9002 s7.2.
+const TELLING: u64 = 10 * 1_200;
+
 /// The rate of the bottleneck, once a queue has stood before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Capacity {
@@ -70,8 +74,8 @@ impl Capacity {
                 known => known,
             }
         } else if sample.app_limited {
-            // Less than the path can do, for all that is known.
-            if self.known.is_none() {
+            // A small request behind others' data: the queue is not its own.
+            if self.known.is_none() && passed < TELLING {
                 return;
             }
             self.known
