@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use tautline_sim::{Direction, LinkConfig, LinkId, LossModel, links};
+use tautline_sim::{
+    Direction, Jitter, LinkConfig, LinkId, LossModel, Silences, Spread, Timing, links,
+};
 use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     pair::{client_address, server_address},
@@ -204,6 +206,57 @@ fn jitter_is_no_queue() {
         let turned = median_time(&[lte.clone(), leo.clone()], bytes, "cubic");
         println!("{bytes}: {best:.3} {both:.3} {turned:.3}");
         assert!(both.max(turned) < 1.01 * best, "{bytes}");
+    }
+}
+
+/// Under load jitter that keeps the order holds all packets back, and Startup does not end there: what has passed
+/// before may pass again all the same.
+#[test]
+fn a_path_with_jitter_carries_its_part() {
+    let mut jittery = wire(50, 20);
+    for direction in [&mut jittery.forward, &mut jittery.backward] {
+        direction.jitter = Some(Jitter::fifo(20 * MS));
+    }
+    let factory = congestion::registry::by_name("bbr3-taut").unwrap();
+    for seed in 1..=3 {
+        let (mut net, _) = over(
+            seed,
+            &[wire(50, 20), jittery.clone()],
+            "auto",
+            &[50_000_000],
+            |setup| setup.both(|config| config.congestion = factory.clone()),
+        );
+        let time = fetch_time(&mut net, 60 * SECOND);
+        let rate = 50.0 * 8.0 / time;
+        println!("{seed}: {rate:.1} Mb/s");
+        assert!(rate > 80.0, "seed {seed}: of 95 Mb/s {rate:.1}");
+    }
+}
+
+/// Requests avoid a path that stands still now and then, also where it makes the handshake.
+#[test]
+fn small_requests_avoid_a_path_that_falls_silent() {
+    let steady = wire(20, 12);
+    let mut silent = steady.clone();
+    silent.backward.silences = Some(Silences {
+        interval: 2 * SECOND,
+        timing: Timing::Random,
+        duration: Spread::Uniform {
+            least: 20 * MS,
+            most: 200 * MS,
+        },
+    });
+    let fetches = [5_000; 200];
+    for links in [[&silent, &steady], [&steady, &silent]] {
+        let links = links.map(Clone::clone);
+        let (mut net, _) = over(7, &links, "auto", &fetches, |setup| setup);
+        net.change_client(|client| client.one_by_one = true);
+        let both = fetch_time(&mut net, 60 * SECOND);
+        let (mut net, _) = over(7, &[steady.clone()], "auto", &fetches, |setup| setup);
+        net.change_client(|client| client.one_by_one = true);
+        let alone = fetch_time(&mut net, 60 * SECOND);
+        println!("{both:.3} {alone:.3}");
+        assert!(both < 1.05 * alone, "{both} {alone}");
     }
 }
 
