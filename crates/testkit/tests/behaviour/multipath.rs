@@ -252,7 +252,13 @@ fn small_requests_avoid_a_path_that_falls_silent() {
         let (mut net, _) = over(7, &links, "auto", &fetches, |setup| setup);
         net.change_client(|client| client.one_by_one = true);
         let both = fetch_time(&mut net, 60 * SECOND);
-        let (mut net, _) = over(7, &[steady.clone()], "auto", &fetches, |setup| setup);
+        let (mut net, _) = over(
+            7,
+            std::slice::from_ref(&steady),
+            "auto",
+            &fetches,
+            |setup| setup,
+        );
         net.change_client(|client| client.one_by_one = true);
         let alone = fetch_time(&mut net, 60 * SECOND);
         println!("{both:.3} {alone:.3}");
