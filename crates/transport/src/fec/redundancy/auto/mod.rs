@@ -11,7 +11,7 @@ mod model;
 use std::time::Duration;
 
 use deadlines::Deadlines;
-use model::{Chain, Odds};
+use model::{Chain, MOST, Odds};
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -24,6 +24,8 @@ const SHARE: f64 = 0.3;
 /// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
 /// uses the link, and who pays for its bytes, is not ours to know.
 const PRICE: f64 = 0.03;
+/// Packets of a flight that is asked about, at most.
+const LONGEST_FLIGHT: u64 = 256;
 /// Seconds of work of both ends that a protected packet costs: kept until it is acknowledged, and coded
 /// (`cargo xtask bench fec`, `constant:25,20`).
 const WORK: f64 = 2e-6;
@@ -323,8 +325,12 @@ impl RedundancyScheduler for Auto {
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));
-                let flight = view.congestion_window / view.datagram_bytes.max(1);
-                self.worth = self.is_worth_work(view, flight.clamp(1, 256));
+                // A full window, as far as its losses can be told; or the end of something short.
+                let full = view.congestion_window / view.datagram_bytes.max(1);
+                let told = MOST as f64 / 2.0 / self.chain(view).rate().max(1e-6);
+                let full = full.min(told as u64).clamp(1, LONGEST_FLIGHT);
+                let short = (FOLLOWERS as u64).min(full);
+                self.worth = self.is_worth_work(view, full) || self.is_worth_work(view, short);
             }
             _ => {}
         }
@@ -550,6 +556,18 @@ mod tests {
             (Duration::from_millis(500), Duration::from_secs(1));
         auto.ask(Occasion::Feedback, &view);
         assert!(auto.protects(&view));
+    }
+
+    /// More losses in a full window than chances are computed for say nothing of a short flight.
+    #[test]
+    fn on_where_losses_are_heavy_and_the_window_large() {
+        for rate in [0.08, 0.14, 0.2, 0.4] {
+            let mut auto = auto("");
+            let mut heavy = view(20, rate);
+            heavy.congestion_window = 1_000_000;
+            auto.ask(Occasion::Feedback, &heavy);
+            assert!(auto.protects(&heavy), "{rate}");
+        }
     }
 
     #[test]
