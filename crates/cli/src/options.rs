@@ -30,11 +30,11 @@ pub(crate) struct TransportOptions {
           value_parser = PossibleValuesParser::new(congestion::registry::names()))]
     pub(crate) cc: String,
     /// Forward erasure correction: protect what this end sends with this redundancy scheduler, and
-    /// decode what the other end protects; both ends must be asked. auto (what is worth
-    /// more than it costs; begin with it), none, constant:N,K[,C] (N - K repair symbols after every K
-    /// packets, over the latest C), quirl-object,
-    /// quirl-burst:BYTES,MILLISECONDS (at the end of bursts), tail (over several paths), flec-bulk, flec-buffer (small receive
-    /// windows), flec-message:deadline=MS,interval=MS, ac-rlnc, or rquic:initial=Q,slow-start=off
+    /// decode what the other end protects; both ends must be asked. auto (what is worth more than it
+    /// costs; begin with it), none, constant:N,K[,C] (N - K repair symbols after every K packets, over
+    /// the latest C), quirl-object, quirl-burst:BYTES,MILLISECONDS (at the end of bursts), tail (over
+    /// several paths), flec-bulk, flec-buffer (small receive windows),
+    /// flec-message:deadline=MS,interval=MS, ac-rlnc, or rquic:initial=Q,slow-start=off
     /// (docs/erasure-correction.md has all options)
     #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
     pub(crate) fec: Option<SharedRedundancyFactory>,

@@ -229,8 +229,23 @@ fn a_path_with_jitter_carries_its_part() {
         let time = fetch_time(&mut net, 60 * SECOND);
         let rate = 50.0 * 8.0 / time;
         println!("{seed}: {rate:.1} Mb/s");
-        assert!(rate > 80.0, "seed {seed}: of 95 Mb/s {rate:.1}");
+        assert!(rate > 85.0, "seed {seed}: of 95 Mb/s {rate:.1}");
     }
+}
+
+/// Milliseconds that the slowest of a hundred takes of a thousand fetches of 5 kB, one after the other.
+fn slow_fetch(links: &[LinkConfig]) -> f64 {
+    let (mut net, _) = over(7, links, "auto", &[5_000; 1_000], |setup| setup);
+    net.change_client(|client| client.one_by_one = true);
+    fetch_time(&mut net, 120 * SECOND);
+    let fetches = net.client_app().fetches.iter();
+    let ends: Vec<Instant> = fetches.filter_map(|fetch| fetch.done_at).collect();
+    let mut times: Vec<f64> = ends
+        .windows(2)
+        .map(|pair| pair[1].saturating_since(pair[0]).as_secs_f64() * 1e3)
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[times.len() * 99 / 100]
 }
 
 /// Requests avoid a path that stands still now and then, also where it makes the handshake.
@@ -246,23 +261,14 @@ fn small_requests_avoid_a_path_that_falls_silent() {
             most: 200 * MS,
         },
     });
-    let fetches = [5_000; 200];
-    for links in [[&silent, &steady], [&steady, &silent]] {
-        let links = links.map(Clone::clone);
-        let (mut net, _) = over(7, &links, "auto", &fetches, |setup| setup);
-        net.change_client(|client| client.one_by_one = true);
-        let both = fetch_time(&mut net, 60 * SECOND);
-        let (mut net, _) = over(
-            7,
-            std::slice::from_ref(&steady),
-            "auto",
-            &fetches,
-            |setup| setup,
-        );
-        net.change_client(|client| client.one_by_one = true);
-        let alone = fetch_time(&mut net, 60 * SECOND);
-        println!("{both:.3} {alone:.3}");
-        assert!(both < 1.05 * alone, "{both} {alone}");
+    let alone = slow_fetch(std::slice::from_ref(&steady));
+    let ends = [
+        slow_fetch(&[silent.clone(), steady.clone()]),
+        slow_fetch(&[steady, silent]),
+    ];
+    println!("{ends:.1?} {alone:.1}");
+    for both in ends {
+        assert!(both < 1.2 * alone, "{both} {alone}");
     }
 }
 

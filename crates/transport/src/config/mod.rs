@@ -11,9 +11,15 @@ mod profile;
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    ack::SharedAckPolicyFactory, congestion::SharedControllerFactory, endpoint::UsedTokens,
-    fec::FecConfig, message::MessageConfig, multipath::MultipathConfig, observe::SharedSinkFactory,
-    stream::sched::SharedStreamSchedulerFactory, wire::Version,
+    ack::SharedAckPolicyFactory,
+    congestion::{SharedControllerFactory, USUAL_PACKETS},
+    endpoint::UsedTokens,
+    fec::FecConfig,
+    message::MessageConfig,
+    multipath::MultipathConfig,
+    observe::SharedSinkFactory,
+    stream::sched::SharedStreamSchedulerFactory,
+    wire::Version,
 };
 
 pub use profile::Profile;
@@ -235,7 +241,7 @@ impl Default for TransportConfig {
             datagram_send_buffer_bytes: 1 << 20,
             messages: MessageConfig::default(),
             initial_rtt: Duration::from_millis(333),
-            initial_window_packets: 10,
+            initial_window_packets: USUAL_PACKETS,
             packet_threshold: 3,
             max_packet_threshold: 64,
             time_threshold: 9.0 / 8.0,

@@ -5,6 +5,8 @@
 
 use super::{ControllerContext, minimum_window};
 
+/// Datagrams of the usual initial window. RFC 9002 s7.2.
+pub(crate) const USUAL_PACKETS: u32 = 10;
 /// RFC 9002 s7.2 limits the initial window to this much for each of its datagrams: 14,720 bytes for ten.
 const DATAGRAM_LIMIT: u64 = 1472;
 

@@ -46,7 +46,7 @@ pub use coupled::{
 };
 pub use cubic::{CubicConfig, CubicFactory};
 pub use ignore_loss::IgnoreLossFactory;
-pub(crate) use initial_window::initial_window;
+pub(crate) use initial_window::{USUAL_PACKETS, initial_window};
 pub use newreno::NewRenoFactory;
 pub use pacer::{Pacer, fallback_rate};
 

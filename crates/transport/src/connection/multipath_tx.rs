@@ -35,9 +35,6 @@ const WORTH_A_COPY: f64 = 0.002;
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
-/// So many packets within a round trip tell what a path does: the initial window, RFC 9002 s7.2.
-const TELLING_PACKETS: u64 = 10;
-
 /// So many packets that never came may be the peer's probes of the path's MTU.
 const MTU_PROBES: u64 = 3;
 
@@ -463,24 +460,18 @@ pub(super) fn view_of(
     let stats = path.recovery.stats();
     let by_window = Rate::from_bytes_over(window, smoothed);
     let capacity = path.recovery.capacity();
-    // A bandwidth that a few small packets have shown is what the application asked for.
-    let datagram = u64::from(path.mtu.datagram_size());
-    let shown = path.recovery.most_passed() >= TELLING_PACKETS * datagram;
-    let bandwidth = metrics.bandwidth.filter(|_| shown);
     // A single loss among few packets says nothing of a path.
     let lost = path.recovery.lost_without_queue().saturating_sub(1);
     // Whoever sends little learns of losses from what arrives; probes of a size that the path does not
     // take are missing, too.
     let (missing, received) = (path.space.received.missing(), path.space.received.count());
     let missing = missing.saturating_sub(MTU_PROBES);
-    // Requests meet no queue of what they ask for: that stands on the way back.
-    let asks = !shown && received > stats.packets_sent;
     PathView {
         id: path.id,
         may_send,
         status: path.status.effective(),
         smoothed_rtt: smoothed,
-        recent_rtt: if asks { rtt.min() } else { rtt.recent() },
+        recent_rtt: rtt.recent(),
         sampled_in_flight: path.recovery.sampled_in_flight(),
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),
@@ -490,12 +481,12 @@ pub(super) fn view_of(
         has_rtt: rtt.has_sample(),
         window,
         in_flight: path.recovery.bytes_in_flight(),
-        rate: capacity.or(bandwidth).unwrap_or(by_window),
+        rate: capacity.or(metrics.bandwidth).unwrap_or(by_window),
         pacing: path.recovery.pacing(),
         capacity,
         most_passed: path.recovery.most_passed(),
         slow_start: path.recovery.is_slow_start(),
-        datagram,
+        datagram: path.mtu.datagram_size().into(),
         loss: share(lost, stats.packets_sent).max(share(missing, received + missing)),
     }
 }

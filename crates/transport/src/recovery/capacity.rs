@@ -10,7 +10,10 @@
 use std::time::Duration;
 
 use super::queue::{QueueSigns, RoundTrips};
-use crate::{congestion::RateSample, units::Rate};
+use crate::{
+    congestion::{RateSample, USUAL_PACKETS},
+    units::Rate,
+};
 
 /// What is left of it with a sample of less.
 const FADES: f64 = 15.0 / 16.0;
@@ -22,7 +25,7 @@ const PROOF_WITH_JITTER: f64 = 1.25;
 
 /// What the application limited tells of a queue from so many bytes on: an initial window of the least
 /// datagrams. RFC 9002 s7.2.
-const TELLING: u64 = 10 * 1_200;
+const TELLING: u64 = USUAL_PACKETS as u64 * 1_200;
 
 /// The rate of the bottleneck, once a queue has stood before it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -16,6 +16,7 @@ use std::{cell::LazyCell, f64::consts::LN_2, time::Duration};
 use smallvec::SmallVec;
 
 use super::{Choice, PathView, Repeats, Scheduler, SchedulerView, min_rtt::whole, ready, wanted};
+use crate::congestion::USUAL_PACKETS;
 
 /// Halvings of the search for T: from an hour to below a millisecond's hundredth.
 const STEPS: u32 = 40;
@@ -27,8 +28,6 @@ const SURELY: f64 = 1.001;
 const HORIZON: f64 = 3_600.0;
 /// A window that doubles more often than this is no forecast any more.
 const MAX_DOUBLINGS: f64 = 10.0;
-/// Packets that a path takes before anything is known of it. RFC 9002 s7.2.
-const FIRST_WINDOW: u64 = 10;
 /// No more than so many round trips are doubted.
 const MOST_DOUBT: f64 = 2.0;
 /// How uncertain arrivals are is no more than this part of the shortest round trip: what round trips differ by
@@ -56,7 +55,8 @@ struct Course {
     /// What leaves only makes the queue longer.
     queues: bool,
     /// Slow start has put so much into the queue that more would be dropped, and hold up the rest; what has
-    /// passed before is not, however long the queue that jitter makes believe. The first path is filled all the same, if there is none that delivers twice as much.
+    /// passed before is not, however long the queue that jitter makes believe. The first path is filled all
+    /// the same, if there is none that delivers twice as much.
     overfills: bool,
 }
 
@@ -122,7 +122,10 @@ impl Course {
 /// Bytes that a path has shown that it can deliver within a round trip, while slow start tries what it can.
 fn proven(path: &PathView) -> Option<u64> {
     let tries = path.slow_start && path.capacity.is_none();
-    tries.then(|| path.most_passed.max(FIRST_WINDOW * path.datagram))
+    tries.then(|| {
+        path.most_passed
+            .max(u64::from(USUAL_PACKETS) * path.datagram)
+    })
 }
 
 /// How much later data may arrive than expected that leaves while more is in flight than is proven: as much

@@ -36,8 +36,7 @@ pub struct PathView {
     pub status: PathStatus,
     /// Smoothed round-trip time; the estimate for a path without a sample.
     pub smoothed_rtt: Duration,
-    /// The round trip now: the smaller of the two newest samples, without the peer's delay; the smallest
-    /// where this end asks and the peer answers, whose data is what round trips wait for then.
+    /// The round trip now: the smaller of the two newest samples, without the peer's delay.
     pub recent_rtt: Duration,
     /// Bytes in flight when the packets of these samples left.
     pub sampled_in_flight: u64,

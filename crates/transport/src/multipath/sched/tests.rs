@@ -75,6 +75,19 @@ fn all_take_the_only_path_that_may_send() {
 }
 
 #[test]
+fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
+    let still = PathView {
+        expected_wait: Duration::from_millis(2),
+        ..path(0, 24, 20)
+    };
+    let paths = [still, path(1, 26, 20)];
+    assert_eq!(chosen("auto", &paths, 1_200), Some(1));
+    let paths = [still, full(path(1, 26, 20))];
+    assert_eq!(chosen("auto", &paths, 1_200), None, "waiting is shorter");
+    assert_eq!(chosen("auto", &paths, 10_000_000), Some(0));
+}
+
+#[test]
 fn names_are_theirs() {
     for name in registry::names() {
         let factory = registry::by_name(name).unwrap();

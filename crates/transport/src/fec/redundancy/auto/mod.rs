@@ -192,6 +192,16 @@ impl Auto {
         (best.0, ((best.1 - start) * delay).max(0.0))
     }
 
+    /// Whether a flight may be worth its protection: a full window, as far as its losses can be told, or
+    /// the end of something short.
+    fn is_worth_protecting(&self, view: &RedundancyView) -> bool {
+        let window = view.congestion_window / view.datagram_bytes.max(1);
+        let told = MOST as f64 / 2.0 / self.chain(view).rate().max(1e-6);
+        let full = window.min(told as u64).clamp(1, LONGEST_FLIGHT);
+        let short = full.min(FOLLOWERS as u64);
+        self.is_worth_work(view, full) || self.is_worth_work(view, short)
+    }
+
     /// Whether repair symbols behind a flight of so many packets may save more than the work of protecting it.
     /// On a short path that lost nothing for long they do not, however cheap the link.
     fn is_worth_work(&self, view: &RedundancyView, packets: u64) -> bool {
@@ -325,12 +335,7 @@ impl RedundancyScheduler for Auto {
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));
-                // A full window, as far as its losses can be told; or the end of something short.
-                let full = view.congestion_window / view.datagram_bytes.max(1);
-                let told = MOST as f64 / 2.0 / self.chain(view).rate().max(1e-6);
-                let full = full.min(told as u64).clamp(1, LONGEST_FLIGHT);
-                let short = (FOLLOWERS as u64).min(full);
-                self.worth = self.is_worth_work(view, full) || self.is_worth_work(view, short);
+                self.worth = self.is_worth_protecting(view);
             }
             _ => {}
         }
