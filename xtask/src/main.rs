@@ -7,6 +7,7 @@ mod deps;
 mod fuzz;
 mod interop;
 mod lab_peers;
+mod pages;
 mod runner;
 mod sizes;
 mod test;
@@ -38,6 +39,8 @@ enum Command {
     LabPeers(lab_peers::Options),
     /// Play the laboratory's calibration plans simulated and on real sockets (needs root).
     Calibrate(calibrate::Options),
+    /// Fill docs/results/*.template.md with the figures of the campaigns' pages.
+    Pages(pages::Options),
     /// List files and functions that are longer than they should be.
     Sizes,
     /// Check which rooms and crates import which.
@@ -55,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Command::Bench(options) => bench::run(&options),
         Command::LabPeers(options) => lab_peers::run(&options),
         Command::Calibrate(options) => calibrate::run_plans(&options),
+        Command::Pages(options) => pages::run(&options),
         Command::Sizes => sizes::run(),
         Command::Deps => deps::run(),
         Command::Fuzz(options) => fuzz::run(&options),
