@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tautline_sim::{Direction, DirectionStats, PAYLOAD_SHARE};
 
-use super::{CellMetric, bound::repair_bound, jain, paths, quantile};
+use super::{CellMetric, bound::repair_bound, fec, jain, paths, quantile};
 use crate::{
     outcome::Item,
     run::{FlowRecord, LinkRecord, Record},
@@ -277,6 +277,11 @@ pub const METRICS: &[CellMetric] = &[
             ratio(bytes as f64, sum(r, |wire| Some(wire.packets_sent))?)
         }
     ),
+    fec::REPAIR_SENT,
+    fec::USEFUL,
+    fec::WASTED,
+    fec::RECOVERED,
+    fec::RESIDUAL_LOSS,
     paths::FIRST_PATH_SHARE,
     paths::LEAST_PATH_SHARE,
     paths::PATHS_USED,
@@ -511,7 +516,7 @@ fn rtts(record: &Record) -> Vec<f64> {
 }
 
 /// `None` when one of the senders cannot tell.
-fn sum(record: &Record, of: fn(&WireStats) -> Option<u64>) -> Option<f64> {
+pub(super) fn sum(record: &Record, of: fn(&WireStats) -> Option<u64>) -> Option<f64> {
     let total: u64 = record
         .measured()
         .map(|flow| flow.sender_wire.as_ref().and_then(of))

@@ -95,6 +95,13 @@ pub const FLOW_METRICS: &[FlowMetric] = &[
         |f| Some(f.receiver_wire?.fec?.recovered as f64)
     ),
     metric!(
+        "useful",
+        "1",
+        None,
+        "repair symbols that told the receiver something new: of each either a packet was rebuilt, or not yet; empty likewise",
+        |f| Some(f.receiver_wire?.fec?.useful as f64)
+    ),
+    metric!(
         "wasted",
         "1",
         Some(false),

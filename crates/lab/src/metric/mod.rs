@@ -6,6 +6,7 @@
 
 mod bound;
 mod cell;
+mod fec;
 mod flow;
 mod paths;
 

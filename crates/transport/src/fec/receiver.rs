@@ -71,7 +71,7 @@ impl FecReceiver {
     pub fn on_repair(&mut self, repair: &Repair<'_>) -> Result<(), TransportError> {
         self.stats.repairs_received += 1;
         match self.recovering.on_repair(repair)? {
-            Use::Useful => {}
+            Use::Useful => self.stats.useful += 1,
             Use::Redundant | Use::Stale => self.stats.wasted += 1,
             Use::Nonsense => self.stats.ignored += 1,
         }

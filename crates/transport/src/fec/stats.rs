@@ -24,6 +24,8 @@ pub struct FecStats {
     pub repairs_received: u64,
     /// Source symbols of the peer recovered here.
     pub recovered: u64,
+    /// Repair symbols received that told something new: alone or with others they can stand for a lost symbol.
+    pub useful: u64,
     /// Repair symbols received that told nothing new, or came too late.
     pub wasted: u64,
     /// Repair symbols received that contradict what is known, and recovered symbols that made no
@@ -46,6 +48,7 @@ impl FecStats {
             sources_received: self.sources_received + other.sources_received,
             repairs_received: self.repairs_received + other.repairs_received,
             recovered: self.recovered + other.recovered,
+            useful: self.useful + other.useful,
             wasted: self.wasted + other.wasted,
             ignored: self.ignored + other.ignored,
         }

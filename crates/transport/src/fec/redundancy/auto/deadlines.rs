@@ -7,7 +7,7 @@
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
 use super::{
-    model::{MOST, Odds},
+    model::{Chain, MOST, Odds},
     slot,
 };
 use crate::{
@@ -251,9 +251,14 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     // Most of such packets are acknowledged by now; these may be lost, as often as not.
     let packets = due.ids.end - first;
     let packets_late = (packets as f64).max(OF_MESSAGE);
-    let before = odds.chain.rate().powf(f64::from(due.before) + 1.0);
+    let behind = view.sources.saturating_sub(due.ids.end);
+    // A chain of losses goes on with packets, not with time: little may have left since. So it was
+    // with retransmissions.
+    let again_lost = odds.chain.after_loss(behind + 1);
+    let before = odds.chain.rate() * again_lost.powf(f64::from(due.before));
+    let repair_lost = odds.elsewhere.map_or(again_lost, Chain::rate);
     // A repair symbol is lost, or does not rebuild what is.
-    let in_vain = 1.0 - (1.0 - odds.repair_rate()) * view.strength.chance(1, 1, 0.0);
+    let in_vain = 1.0 - (1.0 - repair_lost) * view.strength.chance(1, 1, 0.0);
     // Where losses come in runs the next one shares the fate of the one before.
     let again = in_vain.max(1.0 - odds.repair_chain().q);
     let mut late = before * in_vain * packets_late;
@@ -265,7 +270,7 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     Repairs {
         count,
         window: counted(packets),
-        behind: counted(view.sources.saturating_sub(due.ids.end)),
+        behind: counted(behind),
     }
 }
 
@@ -356,6 +361,25 @@ mod tests {
         assert!(at(180) < due && due < at(200), "{due:?}");
         let repairs = auto.ask(Occasion::Timer, &packet(200, 2, 1, 250, 0.08));
         assert_eq!((repairs.count, repairs.window, repairs.behind), (2, 1, 0));
+    }
+
+    /// The retransmission left little before: in a run of losses both are lost, and what follows.
+    #[test]
+    fn runs_of_losses_outlast_what_left_since() {
+        let asked = |since: u64, arrival_after_loss: f64| {
+            let mut auto = auto("");
+            let losses = |mut view: RedundancyView| {
+                view.loss.arrival_after_loss = arrival_after_loss;
+                view
+            };
+            auto.ask(Occasion::SlotFree, &losses(packet(0, 1, 1, 250, 0.02)));
+            auto.ask(Occasion::SlotFree, &losses(packet(133, 2, 1, 250, 0.02)));
+            let last = losses(packet(200, 2 + since, 1 + since as u16, 416, 0.02));
+            auto.ask(Occasion::Timer, &last).count
+        };
+        assert_eq!(asked(1, 0.98), 1);
+        assert!((3..=COPIES).contains(&asked(1, 1.0 / 3.0)));
+        assert_eq!(asked(50, 1.0 / 3.0), 1);
     }
 
     #[test]

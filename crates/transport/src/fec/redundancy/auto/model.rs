@@ -73,6 +73,13 @@ impl Chain {
         }
     }
 
+    /// The chance that a packet is lost which leaves `later` packets after a lost one: the run may last.
+    pub(super) fn after_loss(self, later: u64) -> f64 {
+        let memory = (1.0 - self.p - self.q).max(0.0);
+        let rate = self.rate();
+        rate + (1.0 - rate) * memory.powf(later.max(1) as f64)
+    }
+
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
     /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
     /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
@@ -125,11 +132,6 @@ impl Odds {
     /// What becomes of repair symbols.
     pub(super) fn repair_chain(self) -> Chain {
         self.elsewhere.unwrap_or(self.chain)
-    }
-
-    /// Share of repair symbols lost.
-    pub(super) fn repair_rate(self) -> f64 {
-        self.repair_chain().rate()
     }
 
     /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
@@ -283,6 +285,25 @@ mod tests {
             assert!((late - (1.0 - at_most)).abs() < 1e-12);
         }
         assert_eq!(rescued[0], 0.0);
+    }
+
+    #[test]
+    fn a_run_is_forgotten_packet_by_packet() {
+        // Runs of three, one packet in fifty.
+        let runs = Chain {
+            p: 1.0 / 147.0,
+            q: 1.0 / 3.0,
+        };
+        assert!((runs.after_loss(1) - 2.0 / 3.0).abs() < 1e-9);
+        // Two steps: lost and lost again, or through an arrival.
+        let two = 2.0 / 3.0 * (2.0 / 3.0) + 1.0 / 3.0 / 147.0;
+        assert!((runs.after_loss(2) - two).abs() < 1e-9);
+        assert!((runs.after_loss(1_000) - runs.rate()).abs() < 1e-9);
+        assert!((runs.after_loss(u64::MAX) - runs.rate()).abs() < 1e-9);
+        let single = Chain { p: 0.1, q: 0.9 };
+        assert!((single.after_loss(1) - 0.1).abs() < 1e-9);
+        // An arrival after each loss is no more than that.
+        assert!(Chain { p: 0.5, q: 1.0 }.after_loss(1) >= 0.0);
     }
 
     /// The sums against a chain played out.
