@@ -55,7 +55,7 @@ mod tests;
 
 pub use kernel::{InstructionSet, Kernel};
 
-use tables::{EXP, GROUP_ORDER, LOG};
+use tables::{EXP, GROUP_ORDER, INVERSES, LOG};
 
 /// The product of two elements.
 pub fn mul(a: u8, b: u8) -> u8 {
@@ -67,10 +67,7 @@ pub fn mul(a: u8, b: u8) -> u8 {
 
 /// The element whose product with `a` is 1; 0 for 0, which has none.
 pub fn inv(a: u8) -> u8 {
-    if a == 0 {
-        return 0;
-    }
-    exp_at(GROUP_ORDER - log_of(a))
+    INVERSES.get(usize::from(a)).copied().unwrap_or_default()
 }
 
 /// The product of `a` with the inverse of `b`; 0 for a `b` of 0, which has none.

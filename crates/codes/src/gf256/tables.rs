@@ -21,6 +21,9 @@ pub(super) static EXP: [u8; 2 * GROUP_ORDER] = exp_table();
 /// Logarithms to the generator; the entry of zero, which has none, is 0.
 pub(super) static LOG: [u8; 256] = log_table();
 
+/// Inverses; the entry of zero, which has none, is 0.
+pub(super) static INVERSES: [u8; 256] = inverse_table();
+
 /// [`Nibbles`] of every constant: 8 KiB.
 pub(super) static NIBBLES: [Nibbles; 256] = nibble_table();
 
@@ -62,6 +65,17 @@ const fn exp_table() -> [u8; 2 * GROUP_ORDER] {
         table[i] = power;
         power = double(power);
         i += 1;
+    }
+    table
+}
+
+const fn inverse_table() -> [u8; 256] {
+    let (exp, log) = (exp_table(), log_table());
+    let mut table = [0; 256];
+    let mut x = 1;
+    while x < table.len() {
+        table[x] = exp[GROUP_ORDER - log[x] as usize];
+        x += 1;
     }
     table
 }

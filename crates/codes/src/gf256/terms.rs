@@ -1,8 +1,8 @@
 //! The terms of a sum whose sources may have different lengths.
 
-/// Sources worked on in one go: with symbols of a packet's size they stay in the first-level
-/// cache while every group of destinations passes over them.
-pub(super) const BATCH: usize = 16;
+/// Sources worked on in one go: with symbols of a packet's size they about fit the first-level
+/// cache, and more would not save much of the sums' loads and stores.
+pub(super) const BATCH: usize = 32;
 
 /// Sources that still have bytes to add, and their coefficients for `N` destinations.
 ///

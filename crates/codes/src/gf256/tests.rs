@@ -110,10 +110,10 @@ fn matrix(dsts: &mut [Vec<u8>], srcs: &[&[u8]], coefficients: &[u8]) {
 fn sums_over_many_sources_and_destinations() {
     let data = bytes(20_000, 3);
     for kernel in Kernel::available() {
-        for rows in [1, 2, 3, 4, 5, 8, 9] {
-            for columns in [0, 1, 2, 15, 16, 17, 33] {
+        for rows in [1, 2, 3, 4, 5, 8, 9, 17] {
+            for columns in [0, 1, 2, 17, 31, 32, 33, 65] {
                 for len in [0usize, 1, 31, 64, 100, 257] {
-                    if cfg!(miri) && (rows, columns, len) != (5, 17, 100) {
+                    if cfg!(miri) && !matches!((rows, columns, len), (5 | 8, 17, 100)) {
                         continue;
                     }
                     // Sources of different lengths, some longer than the destination.
@@ -137,6 +137,23 @@ fn sums_over_many_sources_and_destinations() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn destinations_of_several_lengths() {
+    let data = bytes(2_000, 5);
+    let srcs: Vec<&[u8]> = (0..5).map(|i| &data[i * 7..i * 7 + 200]).collect();
+    let coefficients = bytes(9 * srcs.len(), 6);
+    for kernel in Kernel::available() {
+        let mut theirs: Vec<_> = (0..9)
+            .map(|j| bytes(150 + 10 * (j % 3), j as u64))
+            .collect();
+        let mut ours = theirs.clone();
+        matrix(&mut theirs, &srcs, &coefficients);
+        let mut slices: Vec<_> = ours.iter_mut().map(|dst| &mut dst[..]).collect();
+        kernel.mul_add_matrix(&mut slices, &srcs, &coefficients);
+        assert_eq!(ours, theirs, "{kernel:?}");
     }
 }
 

@@ -68,6 +68,29 @@ pub(super) trait Vector: Copy {
     /// # Safety
     /// The machine has the instructions.
     unsafe fn mul(parts: Self::Parts, factor: Self::Factor) -> Self;
+
+    /// The sum with a product.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn plus_product(self, parts: Self::Parts, factor: Self::Factor) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.xor(Self::mul(parts, factor)) }
+    }
+
+    /// Whether [`Self::plus_two`] costs less than two additions.
+    const ADDS_TWO: bool = false;
+
+    /// The sum of three.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    #[inline(always)]
+    unsafe fn plus_two(self, one: Self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.xor(one).xor(other) }
+    }
 }
 
 /// Bytes that the destination and every source have.
@@ -214,16 +237,29 @@ unsafe fn tile_step<V: Vector, const N: usize, const U: usize>(
                 sums[n][u] = V::load(dsts[n].add(at + u * V::BYTES));
             }
         }
-        for (src, factors) in srcs.iter().zip(factors) {
-            let src = src.as_ptr().add(at);
-            let mut parts = [V::load(src).split(); U];
-            for u in 1..U {
-                parts[u] = V::load(src.add(u * V::BYTES)).split();
+        let mut terms = srcs.iter().zip(factors);
+        if V::ADDS_TWO {
+            while terms.len() > 1 {
+                let (Some((one, ones)), Some((other, others))) = (terms.next(), terms.next())
+                else {
+                    break;
+                };
+                let (one, other) = (parts::<V, U>(one, at), parts::<V, U>(other, at));
+                for n in 0..N {
+                    let (by_one, by_other) = (V::factor(ones[n]), V::factor(others[n]));
+                    for u in 0..U {
+                        let products = (V::mul(one[u], by_one), V::mul(other[u], by_other));
+                        sums[n][u] = sums[n][u].plus_two(products.0, products.1);
+                    }
+                }
             }
+        }
+        for (src, factors) in terms {
+            let parts = parts::<V, U>(src, at);
             for n in 0..N {
                 let factor = V::factor(factors[n]);
                 for u in 0..U {
-                    sums[n][u] = sums[n][u].xor(V::mul(parts[u], factor));
+                    sums[n][u] = sums[n][u].plus_product(parts[u], factor);
                 }
             }
         }
@@ -232,6 +268,23 @@ unsafe fn tile_step<V: Vector, const N: usize, const U: usize>(
                 sums[n][u].store(dsts[n].add(at + u * V::BYTES));
             }
         }
+    }
+}
+
+/// `U` vectors, ready to be multiplied.
+///
+/// # Safety
+/// They lie within `src` from `at` on; the machine has the instructions.
+#[inline(always)]
+unsafe fn parts<V: Vector, const U: usize>(src: &[u8], at: usize) -> [V::Parts; U] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let src = src.as_ptr().add(at);
+        let mut parts = [V::load(src).split(); U];
+        for u in 1..U {
+            parts[u] = V::load(src.add(u * V::BYTES)).split();
+        }
+        parts
     }
 }
 

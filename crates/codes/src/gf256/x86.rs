@@ -139,6 +139,9 @@ impl Vector for Ymm {
     }
 }
 
+/// The truth table of an exclusive or of three, for ternary logic.
+const XOR_OF_THREE: i32 = 0x96;
+
 /// 64 bytes, AVX-512 with byte instructions.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -229,6 +232,18 @@ impl Vector for Zmm {
         // SAFETY: the caller promises AVX-512 with byte instructions.
         Self(unsafe {
             _mm512_xor_si512(
+                _mm512_shuffle_epi8(t_low, low),
+                _mm512_shuffle_epi8(t_high, high),
+            )
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn plus_product(self, (low, high): Self::Parts, (t_low, t_high): Self::Factor) -> Self {
+        // SAFETY: the caller promises AVX-512 with byte instructions.
+        Self(unsafe {
+            _mm512_ternarylogic_epi64::<XOR_OF_THREE>(
+                self.0,
                 _mm512_shuffle_epi8(t_low, low),
                 _mm512_shuffle_epi8(t_high, high),
             )
@@ -337,6 +352,14 @@ impl Vector for GaloisZmm {
     unsafe fn mul(parts: Self::Parts, factor: Self::Factor) -> Self {
         // SAFETY: the caller promises GFNI.
         Self(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(parts, factor) })
+    }
+
+    const ADDS_TWO: bool = true;
+
+    #[inline(always)]
+    unsafe fn plus_two(self, one: Self, other: Self) -> Self {
+        // SAFETY: the caller promises AVX-512.
+        Self(unsafe { _mm512_ternarylogic_epi64::<XOR_OF_THREE>(self.0, one.0, other.0) })
     }
 }
 

@@ -63,8 +63,14 @@ impl ErasureCode for ReedSolomon {
                 key: repair.key,
                 max: last as u32,
             })?;
-        for (i, c) in (0..=u8::MAX).zip(out) {
-            *c = coefficient(i, key);
+        // As 255 + (255 - j) = j, the coefficient is 1 + j / ((255 - j) + i): one look-up each, and one
+        // factor for all.
+        for (c, i) in out.iter_mut().zip(0_u8..) {
+            *c = gf256::inv((u8::MAX - key) ^ i);
+        }
+        gf256::mul_assign(out, key);
+        for c in out {
+            *c ^= 1;
         }
         Ok(())
     }

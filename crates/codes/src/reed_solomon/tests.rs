@@ -143,3 +143,17 @@ fn blocks_that_cannot_be_are_refused() {
     assert_eq!(reconstruct(&mut sources, &[(254, &a)]), size(3, 255));
     assert_eq!(reconstruct(&mut [], &[]), size(0, 0));
 }
+
+#[test]
+fn rows_are_made_of_the_coefficients() {
+    for key in 0..=u8::MAX - 1 {
+        let mut row = vec![0; MAX_SYMBOLS - 1 - usize::from(key)];
+        let id = RepairId {
+            window: CodingWindow::block(0, row.len() as u16),
+            key: key.into(),
+        };
+        ReedSolomon.coefficients(id, &mut row).unwrap();
+        let expected = (0..).take(row.len()).map(|i| coefficient(i, key));
+        assert!(row.iter().copied().eq(expected), "{key}");
+    }
+}

@@ -152,20 +152,26 @@ impl ErasureCode for Rlc {
 
 /// [`Rlc::DENSE`], for [`LANES`] rows of `width` bytes with the keys from `first` on.
 fn fill_in_step(group: &mut [u8], width: usize, first: u32) {
-    /// Numbers drawn at a time, before they are handed out row by row.
-    const DRAWN: usize = 32;
     let mut generators = Lanes::new(first);
     let mut filled = [0; LANES];
     while filled.iter().any(|filled| *filled < width) {
-        let drawn = [(); DRAWN].map(|()| generators.rand256());
-        for (lane, (row, filled)) in group.chunks_mut(width).zip(&mut filled).enumerate() {
-            for byte in drawn.iter().filter_map(|bytes| bytes.get(lane)) {
-                let Some(place) = row.get_mut(*filled) else {
-                    break;
-                };
-                // A zero stays only until the next number takes its place.
-                *place = *byte;
-                *filled += usize::from(*byte != 0);
+        let rows = group.chunks_mut(width).zip(&mut filled);
+        for ((row, filled), drawn) in rows.zip(generators.four_bytes()) {
+            let drawn = drawn.to_le_bytes();
+            let room = row.get_mut(*filled..).unwrap_or_default();
+            match room.first_chunk_mut() {
+                // Nearly always none is zero.
+                Some(room) if !drawn.contains(&0) => {
+                    *room = drawn;
+                    *filled += drawn.len();
+                }
+                _ => {
+                    let kept = drawn.into_iter().filter(|byte| *byte != 0);
+                    for (place, byte) in room.iter_mut().zip(kept) {
+                        *place = byte;
+                        *filled += 1;
+                    }
+                }
             }
         }
     }
