@@ -204,7 +204,7 @@ impl Kernel {
                 };
                 // A row of zeros and ones, such as the first of our Reed-Solomon code, needs no
                 // multiplication.
-                let taken = if is_binary(columns(0)) && !self.multiplies_as_fast_as_it_adds() {
+                let taken = if is_binary(columns(0)) && !self.sums_with_products(columns(0)) {
                     self.add_to_group::<1>(rest, batch, columns)
                 } else {
                     self.has_room_for_eight()
@@ -229,9 +229,10 @@ impl Kernel {
         self.0 != InstructionSet::Avx2Gfni
     }
 
-    /// Whether a sum alone costs more than among products.
-    fn multiplies_as_fast_as_it_adds(self) -> bool {
-        self.0 == InstructionSet::Avx512Gfni
+    /// Whether a plain sum costs more alone than among products: if it has most sources, and products are
+    /// as fast.
+    fn sums_with_products(self, row: &[u8]) -> bool {
+        self.0 == InstructionSet::Avx512Gfni && !row.contains(&0)
     }
 
     /// The first `N` destinations, at most [`BATCH`] sources. `None` if there are not as many, or
