@@ -68,6 +68,12 @@ pub(super) fn blocks(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
                 .to_owned(),
         ));
         blocks.push(Block::Table(by_level(data, metric, base)));
+        blocks.push(Block::Text(
+            "Ratio of the medians and of the 95th percentiles of all runs at a level, unpaired: how the \
+             two distributions lie, whatever became of a pair."
+                .to_owned(),
+        ));
+        blocks.push(Block::Table(distributions(data, metric, base)));
     }
     blocks
 }
@@ -262,6 +268,33 @@ fn by_level(data: &Data<'_>, metric: &Shown, base: usize) -> Table {
                 )));
             }
             rows.push(Row::new(place == 0, row));
+        }
+    }
+    Table { columns, rows }
+}
+
+/// Quantiles of all runs at each level, by those of the baseline.
+fn distributions(data: &Data<'_>, metric: &Shown, base: usize) -> Table {
+    let others: Vec<usize> = data.solutions().filter(|s| *s != base).collect();
+    let mut columns = vec![
+        Column::text("factor"),
+        Column::text("level"),
+        Column::text("quantile"),
+    ];
+    columns.extend(others.iter().map(|s| Column::number(data.solution(*s), "")));
+    let mut rows = Vec::new();
+    for (index, factor) in data.plan.factors.iter().enumerate() {
+        for (level, points) in data.groups(index) {
+            for (name, share) in [("median", 0.5), ("95th percentile", 0.95)] {
+                let mut row = vec![Cell::new(factor), Cell::new(&level), Cell::new(name)];
+                let of = |solution| data.quantile(metric, &points, solution, share);
+                let base = of(base).filter(|base| *base > 0.0);
+                for solution in &others {
+                    let ratio = of(*solution).zip(base).map(|(value, base)| value / base);
+                    row.push(Cell::new(ratio.map_or_else(|| "-".to_owned(), number)));
+                }
+                rows.push(Row::new(share == 0.5, row));
+            }
         }
     }
     Table { columns, rows }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::chart::{LegendEntry, Wish, significant};
 use crate::{
     campaign::Results,
-    metric::METRICS,
+    metric::{METRICS, quantile},
     plan::{Cell, Plan},
     stats::{Bootstrap, Interval, Pair, median},
     table::Value,
@@ -185,6 +185,20 @@ impl<'a> Data<'a> {
     pub(super) fn median(&self, metric: &Shown, points: &[usize], solution: usize) -> Option<f64> {
         let (values, of) = self.values(metric, points, solution);
         median(&counted(metric, &values, of)).filter(|median| bounded(*median))
+    }
+
+    /// A quantile, cells without a value counting as they do in medians.
+    pub(super) fn quantile(
+        &self,
+        metric: &Shown,
+        points: &[usize],
+        solution: usize,
+        share: f64,
+    ) -> Option<f64> {
+        let (values, of) = self.values(metric, points, solution);
+        let mut counted = counted(metric, &values, of);
+        counted.sort_by(f64::total_cmp);
+        quantile(&counted, share).filter(|value| bounded(*value))
     }
 
     /// The same points and repetitions under a solution and the baseline; only where both ran.
