@@ -98,10 +98,12 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Which of these names is most like `given`: fewest letters to add, to drop or to change.
+/// Which of these names is most like `given`: fewest letters to add, to drop or to change, at most half of
+/// them.
 pub(super) fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
-    let near = names.iter().min_by_key(|name| distance(given, name));
-    near.copied()
+    let far = names.iter().map(|name| (distance(given, name), *name));
+    let (distance, near) = far.min_by_key(|(distance, _)| *distance)?;
+    (2 * distance <= given.len().max(near.len())).then_some(near)
 }
 
 /// Levenshtein's distance, of the first 64 letters.
@@ -162,6 +164,7 @@ mod tests {
             assert_eq!(nearest(given, &names), Some(meant));
         }
         assert_eq!(nearest("x", &[]), None);
+        assert_eq!(nearest("frobnicate", &names), None);
         assert_eq!(distance("kitten", "sitting"), 3);
     }
 }
