@@ -68,24 +68,11 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Whether a packet that leaves now is protected: where retransmissions meet the deadline as often as
-    /// messages are to be on time it is not. `retry`: whether these count.
-    pub(super) fn protects(
-        view: &RedundancyView,
-        nearest: Instant,
-        retry: bool,
-        chain: Chain,
-    ) -> bool {
-        let Some(slack) = slack(view, nearest).filter(|_| retry) else {
-            return true;
-        };
-        let retries = retries(view, slack);
-        if retries == 0 || retries >= ENOUGH {
-            return retries == 0;
-        }
-        // About what is under way now leaves between a packet and its retransmission.
-        let again = chain.after_loss(view.in_flight).powf(f64::from(retries));
-        chain.rate() * again * OF_MESSAGE > aim(view)
+    /// Whether a packet that leaves now is protected: where there is time for several
+    /// retransmissions it is not. `retry`: whether these count.
+    pub(super) fn protects(view: &RedundancyView, nearest: Instant, retry: bool) -> bool {
+        let slack = slack(view, nearest);
+        slack.is_none_or(|slack| !retry || retries(view, slack) < ENOUGH)
     }
 
     /// Takes in the source symbol that has just left.
@@ -400,16 +387,7 @@ mod tests {
         let ample = packet(0, 1, 1, 900, 0.02);
         assert!(!auto("").protects(&ample));
         assert!(auto("retry=off").protects(&ample));
-        assert!(!auto("").protects(&packet(0, 1, 1, 300, 0.02)), "two");
-        // Where one is, it depends on how often it is lost too.
-        assert!(auto("").protects(&packet(0, 1, 1, 250, 0.02)));
-        let seldom = packet(0, 1, 1, 250, 0.005);
-        assert!(!auto("").protects(&seldom));
-        let mut runs = seldom;
-        runs.loss.arrival_after_loss = 0.3;
-        assert!(auto("").protects(&runs));
-        runs.in_flight = 20;
-        assert!(!auto("").protects(&runs), "a run is over by then");
+        assert!(auto("").protects(&packet(0, 1, 1, 300, 0.02)));
         // Without counting on them they leave blindly.
         let mut blind = auto("retry=off");
         blind.ask(Occasion::SlotFree, &ample);

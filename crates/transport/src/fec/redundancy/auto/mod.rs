@@ -286,7 +286,7 @@ impl RedundancyScheduler for Auto {
     fn protects(&self, view: &RedundancyView) -> bool {
         match view.deadline {
             // None of the messages whose fate is open has less time than the nearest.
-            Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry, self.chain(view)),
+            Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry),
             None => self.worth && is_lossy(view) && Quirl::is_of_last_flight(view),
         }
     }
