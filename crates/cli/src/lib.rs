@@ -2,7 +2,7 @@
 //!
 //! Purpose: the stack in everyday use: serve and get files, measure, demonstrate.
 //! Owns: one folder per subcommand (`serve`, `get`, `perf`, `interop`, `demo`, [`lab`]), what they
-//! share (`options`, `paths`, `identity`, `http09`, `checksum`, `output`, `signals`) and how they fail
+//! share (`options`, `paths`, `erasure`, `identity`, `http09`, `checksum`, `output`, `signals`) and how they fail
 //! (`failure`).
 //! Does not own: QUIC (`tautline`), HTTP/3 (`tautline-h3`).
 //! To add a subcommand: a folder with `Args` and `run`, and a variant of `Command`.
@@ -14,6 +14,7 @@
 
 mod checksum;
 mod demo;
+mod erasure;
 mod failure;
 mod get;
 mod http09;

@@ -348,22 +348,33 @@ fn erasure_correction_at_both_ends_and_at_one() {
         .enumerate()
     {
         let dir = got.path().join(index.to_string());
-        succeed(server.get(&dir).args(*more).arg(server.url("/f")));
+        let output = succeed(server.get(&dir).args(*more).arg(server.url("/f")));
         assert!(read(&dir, "f") == content);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = ["agreed from the server only;", "agreed both ways;", ""][index];
+        let line = format!("erasure    localhost:{}: {expected}", server.port);
+        assert_eq!(said.contains("erasure"), !expected.is_empty(), "{said}");
+        assert!(expected.is_empty() || said.contains(&line), "{said}");
     }
+    let plain = Server::serve(www.path(), &[]);
+    let mut alone = plain.get(&got.path().join("alone"));
+    let output = succeed(alone.args(["--fec", "auto"]).arg(plain.url("/f")));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains(": not agreed, nothing was protected"),
+        "{said}"
+    );
     let listen = ["perf", "server", "--listen", "127.0.0.1:0"];
     let perf = Server::start(&[&listen[..], &["--fec", "constant:6,5"]].concat());
-    let measure = |fec: &str| {
+    let ask = |perf: &Server| {
         let target = format!("localhost:{}", perf.port);
         let mut command = tautline();
-        command.args([
-            "perf",
-            "client",
-            "--pin",
-            &perf.fingerprint,
-            &target,
-            "--json",
-        ]);
+        command.args(["perf", "client", "--pin", &perf.fingerprint, &target]);
+        command
+    };
+    let measure = |fec: &str| {
+        let mut command = ask(&perf);
+        command.arg("--json");
         command.args(["--download=2M", "--upload=0", "--requests=0"]);
         if !fec.is_empty() {
             command.args(["--fec", fec]);
@@ -374,7 +385,17 @@ fn erasure_correction_at_both_ends_and_at_one() {
     let report = measure("none");
     let repairs = report["erasure_correction"]["repair_received"].as_u64();
     assert!(repairs.unwrap() > 100, "{report}");
+    assert_eq!(report["erasure_correction"]["agreed_receiving"], true);
+    assert_eq!(report["erasure_correction"]["agreed_sending"], false);
     assert!(measure("")["erasure_correction"].is_null());
+    let plain = Server::start(&listen);
+    let mut alone = ask(&plain);
+    alone.args(["--download=10k", "--upload=0", "--requests=0", "--fec=auto"]);
+    let said = String::from_utf8(succeed(&mut alone).stdout).unwrap();
+    assert!(
+        said.contains("erasure    not agreed, nothing was protected"),
+        "{said}"
+    );
     // A name that will not do is said before anything is tried.
     let mut wrong = tautline();
     wrong.args(["get", "--fec", "constant:5,20", "https://localhost/f"]);

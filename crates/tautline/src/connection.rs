@@ -398,6 +398,19 @@ impl Connection {
         self.get(|state| state.quic.fec_stats())
     }
 
+    /// Whether the handshake agreed that packets from here may be protected by repair symbols: the peer
+    /// decodes, this end encodes, and they have a code in common. Known once connected; `false` again
+    /// after the end.
+    pub fn is_fec_sender(&self) -> bool {
+        self.get(|state| state.quic.is_fec_sender())
+    }
+
+    /// Whether the handshake agreed that packets of the peer may be protected by repair symbols. Known
+    /// once connected; `false` again after the end.
+    pub fn is_fec_receiver(&self) -> bool {
+        self.get(|state| state.quic.is_fec_receiver())
+    }
+
     /// What this connection knows of losses on the way to its peer, for the
     /// [`FecConfig::loss_memory`](tautline_transport::fec::FecConfig) of another; also after its end.
     /// `None` where nothing is protected, or nothing was heard of yet. With

@@ -30,6 +30,7 @@ use tokio::{
 
 use crate::{
     checksum::Digest,
+    erasure::Asked,
     failure::{Failure, Outcome},
     options::{TransportOptions, TrustOptions, client_endpoint},
     output::print,
@@ -111,6 +112,7 @@ pub(crate) async fn run(args: Args) -> Outcome {
         trust: args.trust,
         paths: args.paths,
         ledgers: Mutex::default(),
+        erasure: args.transport.fec.is_some().then(Mutex::default),
         protocol,
         progress: Progress::new(args.quiet),
         turns: Semaphore::new(args.parallel.into()),
@@ -145,6 +147,11 @@ pub(crate) async fn run(args: Args) -> Outcome {
     for ledger in shared.ledgers.lock().await.drain(..) {
         for path in ledger.figures() {
             eprintln!("{path}");
+        }
+    }
+    if let Some(erasure) = &shared.erasure {
+        for ((host, port), asked) in erasure.lock().await.iter() {
+            eprintln!("erasure    {host}:{port}: {}", asked.figures());
         }
     }
     // Whoever does not answer any more times out.
@@ -211,6 +218,8 @@ struct Shared {
     paths: PathOptions,
     /// Of all connections there were, if several paths are wanted.
     ledgers: Mutex<Vec<Ledger>>,
+    /// All connections there were and their servers, if erasure correction is wanted.
+    erasure: Option<Mutex<Vec<(OriginKey, Asked)>>>,
     protocol: Protocol,
     progress: Progress,
     /// For the files that may be under way at once.
@@ -218,11 +227,16 @@ struct Shared {
 }
 
 impl Shared {
-    async fn connect(&self, (host, port): &OriginKey) -> Outcome<Origin> {
+    async fn connect(&self, key: &OriginKey) -> Outcome<Origin> {
+        let (host, port) = key;
         let connected = self.paths.connect(&self.trust, &self.endpoint, host, *port);
         let (quic, ledger) = connected.await?;
         if self.paths.wanted() {
             self.ledgers.lock().await.push(ledger);
+        }
+        if let Some(erasure) = &self.erasure {
+            let asked = (key.clone(), Asked::on(&quic));
+            erasure.lock().await.push(asked);
         }
         Origin::new(quic, self.protocol).await
     }

@@ -18,9 +18,10 @@ use tokio::{
 use super::{
     ClientArgs,
     protocol::{ALPN, drain, write_zeros},
-    report::{Bulk, ErasureCorrection, Report, Requests},
+    report::{Bulk, Report, Requests},
 };
 use crate::{
+    erasure::Asked,
     failure::{Failure, Outcome},
     options::client_endpoint,
     output::print,
@@ -59,7 +60,7 @@ pub(super) async fn run(args: ClientArgs) -> Outcome {
         report.requests = Some(requests(&connection, &args).await?);
     }
     if args.transport.fec.is_some() {
-        report.erasure_correction = Some(ErasureCorrection::new(&connection.fec_stats()));
+        report.erasure_correction = Some(Asked::on(&connection).figures());
     }
     if args.paths.wanted() {
         report.paths = ledger.figures();

@@ -4,9 +4,8 @@ use std::{fmt, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use tautline::transport::fec::FecStats;
 
-use crate::paths::PathFigures;
+use crate::{erasure::ErasureCorrection, paths::PathFigures};
 
 /// What was measured on one connection. Goodput counts stream bytes.
 #[derive(Debug, Default, Serialize)]
@@ -24,31 +23,6 @@ pub(super) struct Report {
     /// Where several were wanted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) paths: Vec<PathFigures>,
-}
-
-/// What erasure correction did on this end, in packets.
-#[derive(Debug, Serialize)]
-pub(super) struct ErasureCorrection {
-    repair_sent: u64,
-    /// Lost packets of ours that the server rebuilt.
-    recovered_by_server: u64,
-    repair_received: u64,
-    /// Lost packets of the server's that were rebuilt here.
-    recovered: u64,
-    /// Repair symbols received that told nothing new.
-    wasted: u64,
-}
-
-impl ErasureCorrection {
-    pub(super) fn new(stats: &FecStats) -> Self {
-        Self {
-            repair_sent: stats.repairs_sent,
-            recovered_by_server: stats.reported_recovered,
-            repair_received: stats.repairs_received,
-            recovered: stats.recovered,
-            wasted: stats.wasted,
-        }
-    }
 }
 
 /// A transfer.
@@ -158,16 +132,7 @@ impl fmt::Display for Report {
             )?;
         }
         if let Some(fec) = &self.erasure_correction {
-            writeln!(
-                f,
-                "erasure    {} repair symbols sent, {} packets recovered by the server; {} repair \
-                 symbols received, {} packets recovered, {} wasted",
-                fec.repair_sent,
-                fec.recovered_by_server,
-                fec.repair_received,
-                fec.recovered,
-                fec.wasted,
-            )?;
+            writeln!(f, "erasure    {fec}")?;
         }
         for path in &self.paths {
             writeln!(f, "{path}")?;

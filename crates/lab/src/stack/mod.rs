@@ -317,6 +317,49 @@ impl Stacks {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    /// What would have no effect is refused, so that nobody takes a run for one with it.
+    #[test]
+    fn what_erasure_correction_is_to_do_needs_erasure_correction() {
+        let check = |options: StackOptions| Tautline::default().check(&options);
+        for (option, given) in [
+            (
+                "fec_code",
+                StackOptions {
+                    fec_code: Some("tetrys".to_owned()),
+                    ..StackOptions::default()
+                },
+            ),
+            (
+                "fec_datagrams",
+                StackOptions {
+                    fec_datagrams: Some(true),
+                    ..StackOptions::default()
+                },
+            ),
+            (
+                "fec_mode",
+                StackOptions {
+                    fec_mode: Some("mask".to_owned()),
+                    ..StackOptions::default()
+                },
+            ),
+        ] {
+            let with = |fec: Option<&str>| StackOptions {
+                fec: fec.map(str::to_owned),
+                ..given.clone()
+            };
+            for fec in [None, Some("none")] {
+                let error = check(with(fec)).unwrap_err();
+                assert_eq!(error.option, option);
+                let said = &error.problem;
+                assert!(said.ends_with("and there is no `fec`"), "{said}");
+            }
+            assert_eq!(check(with(Some("auto"))), Ok(()), "{option}");
+        }
+    }
+
     /// As short as the documentation says, blank lines and all.
     #[test]
     fn a_controller_of_ones_own_takes_sixty_lines() {

@@ -60,7 +60,7 @@ pub struct StackOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec: Option<String>,
     /// The code of its repair symbols: `xor:DEPTH`, `reed-solomon`, `rlc` (the default), `rlc-gf2`,
-    /// `tetrys`.
+    /// `tetrys`; `tautline` with `fec` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_code: Option<String>,
     /// Whether unreliable datagrams are protected as well; default false, `tautline` with `fec` alone.

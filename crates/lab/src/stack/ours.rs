@@ -172,6 +172,28 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
         })?;
         config.fec.decode = config.fec.encodes();
     }
+    if !config.fec.decode {
+        let without = [
+            (
+                "fec_code",
+                options.fec_code.is_some(),
+                "says which code erasure correction uses",
+            ),
+            (
+                "fec_datagrams",
+                options.fec_datagrams.is_some(),
+                "says whether erasure correction protects datagrams",
+            ),
+            (
+                "fec_mode",
+                options.fec_mode.is_some(),
+                "says how erasure correction departs from its rules",
+            ),
+        ];
+        if let Some((option, _, says)) = without.iter().find(|(_, given, _)| *given) {
+            return Err(wrong(option, format!("{says}, and there is no `fec`")));
+        }
+    }
     if let Some(name) = &options.fec_code {
         let code = fec::code_by_name(name);
         config.fec.schemes = vec![code.map_err(|error| wrong("fec_code", error.to_string()))?];
@@ -180,11 +202,6 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
         config.fec.protect_datagrams = protect;
     }
     if let Some(modes) = &options.fec_mode {
-        if !config.fec.decode {
-            let problem =
-                "says how erasure correction departs from its rules, and there is no `fec`";
-            return Err(wrong("fec_mode", problem.to_owned()));
-        }
         let lab = FecLab::parse(modes).map_err(|error| wrong("fec_mode", error.to_string()))?;
         config.fec.lab = lab;
     }

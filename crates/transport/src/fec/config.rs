@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tautline_codes::{Limits, Scheme, rlc::Rlc};
+use tautline_codes::{Limits, Scheme};
 
 use super::{
     FecLab, LossMemory, LossStore,
     redundancy::{SharedRedundancyFactory, registry},
+    scheme::default_schemes,
 };
 use crate::wire::FecDecoder;
 
@@ -21,7 +22,9 @@ pub struct FecConfig {
     /// Whether to take repair symbols. Default off.
     pub decode: bool,
     /// The codes to decode and encode with, most wanted first. Default: RLC over GF(2^8), every
-    /// coefficient nonzero. `docs/codes.md` tells what is on record about patents.
+    /// coefficient nonzero; without the feature `fec-rlc` the first there is of Tetrys, Reed-Solomon and
+    /// parity; without any code nothing is protected or decoded. `docs/codes.md` tells what is on record
+    /// about patents.
     pub schemes: Vec<Scheme>,
     /// Source symbols that are remembered to decode with, 1 to 4,095. Default 256; memory is taken
     /// from the first source symbol on, about 2 KiB each.
@@ -55,7 +58,7 @@ impl Default for FecConfig {
         Self {
             redundancy: registry::none(),
             decode: false,
-            schemes: vec![Scheme::Rlc(Rlc::DENSE)],
+            schemes: default_schemes(),
             decoder_symbols: 256,
             encoder_symbols: 256,
             protect_datagrams: false,

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
-use tautline_codes::{CodingWindow, Scheme, rlc::Rlc};
+use tautline_codes::{CodingWindow, Scheme};
 
-use super::Strength;
+use super::{Strength, scheme::Numbering};
 
 /// Keys of rateless codes stay below this, so that they take two bytes.
 pub(super) const KEYS: u32 = 1 << 14;
@@ -70,6 +70,7 @@ pub(super) struct Cover {
 #[derive(Debug)]
 pub(super) struct RepairLog {
     scheme: Scheme,
+    numbering: Numbering,
     strength: Strength,
     next_key: u32,
     last_window: Option<CodingWindow>,
@@ -84,6 +85,7 @@ impl RepairLog {
     pub(super) fn new(scheme: Scheme) -> Self {
         Self {
             scheme,
+            numbering: Numbering::of(&scheme),
             strength: Strength::of(&scheme),
             next_key: 0,
             last_window: None,
@@ -110,11 +112,7 @@ impl RepairLog {
     /// Whether any further repair symbols over the same window serve, each for one more loss. Those of
     /// block codes are numbered, and few; those of sparse or binary codes often tell nothing new.
     pub(super) fn is_rateless(&self) -> bool {
-        match self.scheme {
-            Scheme::Rlc(rlc) => rlc == Rlc::DENSE,
-            Scheme::Tetrys(_) => true,
-            _ => false,
-        }
+        self.numbering == Numbering::Endless && self.strength == Strength::Any
     }
 
     /// The key for a repair symbol over `window`; `None` if the code has no (further) one.
@@ -126,12 +124,11 @@ impl RepairLog {
             0
         };
         let len = u32::from(window.len);
-        match self.scheme {
+        match self.numbering {
             // One after the other: any so many of them rebuild as many losses.
-            Scheme::Rlc(_) | Scheme::Tetrys(_) => Some(self.next_key % KEYS),
-            Scheme::Xor(xor) => Some(index).filter(|key| *key < len.min(xor.depth().into())),
-            Scheme::ReedSolomon(_) => Some(index).filter(|key| *key + len < 256),
-            _ => None,
+            Numbering::Endless => Some(self.next_key % KEYS),
+            Numbering::Groups(groups) => Some(index).filter(|key| *key < len.min(groups.into())),
+            Numbering::Block => Some(index).filter(|key| *key + len < 256),
         }
     }
 
@@ -175,8 +172,8 @@ impl RepairLog {
 
     /// What a repair symbol is a sum of.
     fn group(&self, repair: &SentRepair) -> Group {
-        let (step, at) = match self.scheme {
-            Scheme::Xor(xor) => (xor.depth(), repair.key),
+        let (step, at) = match self.numbering {
+            Numbering::Groups(groups) => (groups, repair.key),
             _ => (1, 0),
         };
         Group {
@@ -219,7 +216,7 @@ impl RepairLog {
             .zip(fates)
             .filter(|(cover, fate)| *fate != RepairFate::Lost && cover.group.contains(id));
         let mut under_way = of_id.map(|(cover, _)| cover);
-        if matches!(self.scheme, Scheme::Xor(_)) {
+        if matches!(self.numbering, Numbering::Groups(_)) {
             return under_way.max_by_key(|cover| cover.in_flight);
         }
         let first = under_way.next()?;

@@ -4,10 +4,9 @@
 //! those to be sent. Does not own: the codes (`tautline-codes`), what is weighed against it
 //! (`redundancy/`).
 
-use tautline_codes::{
-    Scheme,
-    rlc::{DensityThreshold, Field, Rlc},
-};
+use tautline_codes::Scheme;
+#[cfg(feature = "fec-rlc")]
+use tautline_codes::rlc::{DensityThreshold, Field, Rlc};
 
 /// How many losses of a window how many repair symbols over it can rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -26,13 +25,20 @@ pub enum Strength {
 
 impl Strength {
     /// That of a code.
+    #[allow(
+        clippy::match_single_binding,
+        reason = "which codes there are depends on features"
+    )]
     pub fn of(scheme: &Scheme) -> Self {
         match scheme {
+            #[cfg(feature = "fec-xor")]
             Scheme::Xor(xor) => Self::Groups(xor.depth()),
             // All sums are the same.
+            #[cfg(feature = "fec-rlc")]
             Scheme::Rlc(rlc) if *rlc == Rlc::new(Field::Gf2, DensityThreshold::FULL) => {
                 Self::Groups(1)
             }
+            #[cfg(feature = "fec-rlc")]
             Scheme::Rlc(rlc) if *rlc != Rlc::DENSE => {
                 let others = match rlc.field() {
                     Field::Gf2 => 1.0,
@@ -86,7 +92,13 @@ impl Strength {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(
+    test,
+    feature = "fec-xor",
+    feature = "fec-reed-solomon",
+    feature = "fec-rlc",
+    feature = "fec-tetrys"
+))]
 mod tests {
     use tautline_codes::{CodingWindow, Decoder, Encoder, Limits, RepairId};
 

@@ -61,7 +61,7 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Constant::NAME,
-        usage: "constant:N,K or constant:N,K,C with 0 < K < N and C >= K",
+        usage: "constant:N,K or constant:N,K,C with 0 < K < N and C >= K, or constant alone for constant:25,20",
         keys: &[],
         parse: |options| {
             let options = options.places()?.iter();
@@ -234,6 +234,8 @@ mod tests {
             let name = text.split(':').next();
             assert_eq!(parse(text).ok().map(|factory| factory.name()), name);
         }
+        let [bare, written] = ["constant", "constant:25,20"].map(|text| parse(text).unwrap());
+        assert_eq!(format!("{bare:?}"), format!("{written:?}"));
         for name in names() {
             let factory = parse(name).unwrap();
             assert_eq!((factory.name(), factory.build().name()), (name, name));
