@@ -10,6 +10,10 @@ use super::{
 };
 use crate::wire::FecDecoder;
 
+/// Packets are not protected where a source symbol may have fewer bytes. One that is cut to less costs more
+/// packets than a code saves, and a peer that names a small Max Symbol Size could make us send ever so many.
+pub(super) const LEAST_SYMBOL_BYTES: u16 = 512;
+
 /// How a connection protects what it sends, and whether it decodes what its peer protects.
 ///
 /// By default neither: no transport parameter is sent, and no memory is taken.
@@ -43,8 +47,8 @@ pub struct FecConfig {
     /// Where connections keep what they know of losses on the way to a peer, and find what others
     /// knew. Default: nowhere, so that connections know nothing of one another.
     pub loss_store: Option<Arc<LossStore>>,
-    /// The longest source symbol taken, in bytes. Default 1,500; protected packets of the peer grow
-    /// no longer than that.
+    /// The longest source symbol taken, and sent, in bytes; at least 1. Default 1,500; protected packets grow no
+    /// longer than that. Below 512 nothing is protected, by us or by a peer of this implementation.
     pub max_symbol_bytes: u16,
     /// What only laboratories do: departures from RFC 9265. Default: none.
     pub lab: FecLab,
@@ -71,7 +75,9 @@ impl Default for FecConfig {
 impl FecConfig {
     /// Whether packets may be protected, if the peer decodes.
     pub fn encodes(&self) -> bool {
-        self.redundancy.name() != registry::NONE && !self.schemes.is_empty()
+        self.redundancy.name() != registry::NONE
+            && !self.schemes.is_empty()
+            && self.max_symbol_bytes >= LEAST_SYMBOL_BYTES
     }
 
     /// Bounds of the decoder; `None` when there is none.

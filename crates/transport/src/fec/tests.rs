@@ -402,6 +402,28 @@ fn a_repair_symbol_over_the_longest_source_symbol_fits_a_packet() {
 }
 
 #[test]
+fn what_would_be_cut_too_short_is_not_protected() {
+    let towards = |theirs: u64, ours| {
+        let ours = FecConfig {
+            max_symbol_bytes: ours,
+            ..config("constant")
+        };
+        let mut peer = decoder(&[(10, 15)]);
+        peer.max_symbol_bytes = theirs;
+        FecSender::new(&ours, &peer, ours.schemes[0])
+    };
+    for (theirs, ours) in [(1, 1_500), (511, 1_500), (1_500, 511), (1_500, 0)] {
+        assert!(towards(theirs, ours).is_none(), "{theirs} {ours}");
+    }
+    for (theirs, ours) in [(512, 1_500), (1_500, 512), (u64::MAX, 1_500)] {
+        let sender = towards(theirs, ours).unwrap();
+        assert!(sender.has_room(1_159) && sender.has_room(560));
+        // A path with less: plain, since all of it might be header.
+        assert!((0..=512).all(|payload| !sender.has_room(payload)));
+    }
+}
+
+#[test]
 fn a_symbol_id_is_clear_however_many_overtake_its_packet() {
     let mut sender = sender_of("constant:2,1", 10);
     let limits = config("constant").decoder_limits().unwrap();

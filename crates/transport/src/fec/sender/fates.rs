@@ -45,6 +45,11 @@ pub(crate) enum Delivered {
     Tokens(Tokens),
 }
 
+/// A SYMBOL_ACK names a symbol that was not sent.
+pub(crate) fn symbol_not_sent() -> TransportError {
+    TransportError::protocol_violation("SYMBOL_ACK of a symbol that was not sent")
+}
+
 impl FecSender {
     /// Feedback of a path is about to be processed.
     pub fn on_path(&mut self, path: PathId, state: PathState) {
@@ -181,8 +186,7 @@ impl FecSender {
         mut each: impl FnMut(u64, Delivered),
     ) -> Result<(), TransportError> {
         if largest >= self.source.next_id() {
-            let error = "SYMBOL_ACK of a symbol that was not sent";
-            return Err(TransportError::protocol_violation(error));
+            return Err(symbol_not_sent());
         }
         let remembered = self.source.remembered();
         for range in ranges {
