@@ -241,6 +241,42 @@ fn what_was_recovered_is_delivered_before_and_after_its_loss() {
     assert_eq!(unsent.unwrap_err().code, Code::PROTOCOL_VIOLATION);
 }
 
+/// A peer may tell the same again and again, in a hundred frames to a packet: that costs no walk over all that is
+/// remembered.
+#[test]
+fn what_is_told_again_is_not_walked_again() {
+    const SENT: u64 = 10_000;
+    const FRAMES: u64 = 1_000;
+    let mut sender = sender_with(&config("constant"));
+    for number in 0..SENT {
+        sender.on_source(PATH, number, &[1]).unwrap();
+    }
+    let remembered = SENT - 8_192;
+    for id in (0..SENT).step_by(3) {
+        sender.on_symbol_acked(id);
+    }
+    let all = 0..=SENT - 1;
+    let mut told = 0;
+    sender
+        .on_symbol_ack(SENT - 1, [all.clone()].into_iter(), |_, _| told += 1)
+        .unwrap();
+    let acked = (remembered..SENT).filter(|id| id % 3 == 0).count() as u64;
+    assert_eq!(told, 8_192 - acked);
+    let first = sender.looked_at();
+    assert!(first <= 4 * 8_192, "{first}");
+    for frame in 0..FRAMES {
+        let from = remembered + frame * 7;
+        for range in [all.clone(), from..=SENT - 1, from..=from] {
+            sender
+                .on_symbol_ack(SENT - 1, [range].into_iter(), |_, _| panic!("no news"))
+                .unwrap();
+        }
+    }
+    let again = sender.looked_at() - first;
+    // 13 is the logarithm of what is remembered.
+    assert!(again <= 2 * 13 * 3 * FRAMES, "{again}");
+}
+
 #[test]
 fn losses_beyond_repair_symbols_are_made_up_for() {
     let mut sender = sender_of("constant:10,8", 8);
@@ -564,6 +600,43 @@ proptest! {
             }
         }
         prop_assert_eq!(receiver.stats().recovered, recovered);
+    }
+
+    /// What SYMBOL_ACK tells is told once, whatever was told or acknowledged before.
+    #[test]
+    fn reports_are_told_once(
+        steps in prop::collection::vec((0u8..4, 0u64..60, 0u64..60), 0..200),
+    ) {
+        let mut sender = sender_with(&config("constant"));
+        let mut sent = 0;
+        let mut settled = std::collections::BTreeSet::new();
+        for (what, from, len) in steps {
+            match what {
+                0 => {
+                    for _ in 0..=len % 5 {
+                        sender.on_source(PATH, sent, &[1]).unwrap();
+                        sent += 1;
+                    }
+                }
+                1 => {
+                    sender.on_symbol_acked(from);
+                    settled.extend(Some(from).filter(|id| *id < sent));
+                }
+                2 => {
+                    sender.on_symbol_lost(NOW, from);
+                }
+                _ if from + len < sent => {
+                    let mut told = Vec::new();
+                    let range = from..=from + len;
+                    sender
+                        .on_symbol_ack(from + len, [range.clone()].into_iter(), |id, _| told.push(id))
+                        .unwrap();
+                    let news: Vec<_> = range.filter(|id| settled.insert(*id)).collect();
+                    prop_assert_eq!(told, news);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Any fates in any order, told more than once: the sender stays consistent.

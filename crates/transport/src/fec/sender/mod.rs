@@ -254,6 +254,12 @@ impl FecSender {
         self.monitors.of(path).on_sent(number);
     }
 
+    /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
+    #[cfg(test)]
+    pub(super) fn looked_at(&self) -> u64 {
+        self.source.looked_at
+    }
+
     // ---- Repair symbols ----
 
     /// Repair symbols that wait to leave.
