@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use tautline_codes::{
+    Scheme,
+    rlc::{DensityThreshold, Field, Rlc},
+    tetrys::Tetrys,
+    xor::Xor,
+};
 use tautline_transport::{
     config::TransportConfig,
     error::Code,
@@ -10,7 +16,7 @@ use tautline_transport::{
 };
 
 use crate::{
-    fec::{arrival_of, offered, protect},
+    fec::{arrival_of, offered, protect, push},
     kit::{MS, SECOND, Setup, calm},
     raw::{self, Arena, Peer},
 };
@@ -57,6 +63,55 @@ fn short_symbols_make_no_short_packets() {
                 assert!(taken <= most, "{what}");
             }
         }
+    }
+}
+
+/// Frames that the parameters allow are no error, even where we make nothing of them.
+#[test]
+fn any_symbol_size_goes_with_any_window() {
+    for (at_client, at_server) in [(0, 0), (0, 1_500), (1_500, 0), (1, 1_500), (511, 512)] {
+        let setup = Setup::new(7, calm()).both(|config| protect(config, "constant:25,20"));
+        let setup = setup.client(|config| config.fec.max_symbol_bytes = at_client);
+        let setup = setup.server(|config| config.fec.max_symbol_bytes = at_server);
+        let mut net = setup.manual();
+        net.connect();
+        net.on_client(|client, _| client.set_fec_window(3));
+        net.on_server(|server, _| server.set_fec_window(3));
+        net.run_for(SECOND);
+        push(&mut net, 3_000, SECOND);
+        assert!(!net.server_connection().is_fec_sender());
+    }
+}
+
+/// Codes that are configured twice, have no number, or are many, do not break the handshake.
+#[test]
+fn any_codes_may_be_configured() {
+    let xor = |depth: u16| Scheme::Xor(Xor::interleaved(depth.try_into().unwrap()));
+    let rlc = |density| Rlc::new(Field::Gf256, DensityThreshold::new(density).unwrap());
+    let many: Vec<_> = (1..40)
+        .map(xor)
+        .chain((0..16).map(|d| Scheme::Rlc(rlc(d))))
+        .collect();
+    let nameless = Scheme::Tetrys(Tetrys::RFC9407);
+    let cases = [
+        (vec![xor(1), xor(4)], true),
+        (vec![nameless], false),
+        (vec![nameless, xor(2)], true),
+        (vec![nameless; 40], false),
+        (many, true),
+        (Vec::new(), false),
+    ];
+    for (schemes, protects) in cases {
+        let setup = Setup::new(7, calm()).both(|config| {
+            protect(config, "constant:25,20");
+            config.fec.schemes.clone_from(&schemes);
+        });
+        let mut net = setup.manual();
+        net.connect();
+        push(&mut net, 30_000, SECOND);
+        let server = net.server_connection();
+        assert_eq!(server.is_fec_sender(), protects, "{schemes:?}");
+        assert_eq!(server.fec_stats().repairs_sent > 0, protects, "{schemes:?}");
     }
 }
 

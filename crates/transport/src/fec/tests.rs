@@ -149,6 +149,46 @@ fn what_is_off_is_not_announced() {
     assert_eq!((deaf.decoder_parameter(), deaf.encodes()), (None, false));
 }
 
+#[test]
+fn codes_are_announced_once_and_by_number() {
+    let xor = |depth: u16| Scheme::Xor(Xor::interleaved(depth.try_into().unwrap()));
+    let nameless = Scheme::Tetrys(Tetrys::RFC9407);
+    let announced = |schemes: Vec<Scheme>| {
+        let config = FecConfig {
+            schemes,
+            ..config("constant")
+        };
+        let decoder = config.decoder_parameter();
+        let decodes = decoder.map(|decoder| {
+            let schemes = decoder.schemes.into_iter();
+            schemes.map(|s| (s.id, s.parameter)).collect::<Vec<_>>()
+        });
+        (decodes, config.encoder_parameter())
+    };
+    let both = Some(vec![(1, 4), (10, 15)]);
+    let repeated = vec![xor(4), nameless, Scheme::Rlc(Rlc::DENSE), xor(1)];
+    assert_eq!(announced(repeated), (both, vec![1, 10]));
+    assert_eq!(announced(vec![nameless; 40]), (None, vec![]));
+    let many = (1..100).map(xor).collect();
+    assert_eq!(announced(many), (Some(vec![(1, 1)]), vec![1]));
+    for (bytes, taken, encodes) in [
+        (0, 1, false),
+        (1, 1, false),
+        (511, 511, false),
+        (512, 512, true),
+    ] {
+        let config = FecConfig {
+            max_symbol_bytes: bytes,
+            ..config("constant")
+        };
+        let decoder = config.decoder_parameter().unwrap();
+        assert_eq!(
+            (decoder.max_symbol_bytes, config.encodes()),
+            (taken, encodes)
+        );
+    }
+}
+
 // ---- Sending ----
 
 #[test]
