@@ -8,11 +8,12 @@ use tautline_codes::{
     tetrys::Tetrys,
     xor::Xor,
 };
+use tautline_testkit::apps::Manual;
 use tautline_transport::{
     config::TransportConfig,
     error::Code,
     fec::FecStats,
-    wire::{FecDecoder, FecScheme, Frame, TransportParameters},
+    wire::{ConnectionId, FecDecoder, FecScheme, Frame, TransportParameters},
 };
 
 use crate::{
@@ -157,5 +158,28 @@ fn feedback_of_a_peer_with_short_symbols() {
         let (mut arena, mut peer) = arena(10);
         let datagram = peer.one_rtt_bytes(&wrong);
         arena.expect_close(&mut peer, datagram, Code::PROTOCOL_VIOLATION);
+    }
+}
+
+/// A parameter that a code does not have is an error, whatever the other end does itself.
+#[test]
+fn parameters_of_codes_are_checked_always() {
+    let encodes = |config: &mut TransportConfig| {
+        protect(config, "constant:25,20");
+        config.fec.decode = false;
+    };
+    let ends: [fn(&mut TransportConfig); 3] = [|_| {}, |config| config.fec.decode = true, encodes];
+    for (index, end) in ends.into_iter().enumerate() {
+        for (density, expected) in [(15, None), (16, Some(Code::TRANSPORT_PARAMETER_ERROR))] {
+            let mut arena = Arena::server(1, end, |_| {}, Manual::server());
+            let mut parameters = raw::parameters(ConnectionId::new(&[0x11; 8]).unwrap());
+            says(&mut parameters, 1_400, density);
+            let mut peer = Peer::client(0x11, &parameters);
+            let first = peer.first();
+            arena.send(first);
+            arena.run(100 * MS);
+            arena.collect(&mut peer);
+            assert_eq!(arena.victim_error(), expected, "end {index}, {density}");
+        }
     }
 }

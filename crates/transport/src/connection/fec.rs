@@ -158,9 +158,7 @@ impl Connection {
             self.fec.hold = config.lab.hold.map(|time| Box::new(Hold::new(time)));
         }
         let encoder = config.encoder_parameter();
-        if encoder.is_empty() {
-            return Ok(());
-        }
+        // What the peer says is checked even where we protect nothing.
         if let Some(decoder) = &peer.fec_decoder
             && let Some(scheme) = negotiate(Some(decoder), &encoder)?
         {
