@@ -521,7 +521,7 @@ fn arena() -> (Arena, Peer) {
     (arena, peer)
 }
 
-fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
+pub fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
     raw::encode(&[Frame::Stream(Stream {
         id: StreamId(0),
         offset,
@@ -530,7 +530,7 @@ fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
     })])
 }
 
-fn header(id: u64) -> Vec<u8> {
+pub fn header(id: u64) -> Vec<u8> {
     [&[0x6f, 0xe4][..], &[id as u8]].concat()
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tautline_codes::{
-    Scheme,
+    CodingWindow, Encoder, Limits, RepairId, Scheme,
     rlc::{DensityThreshold, Field, Rlc},
     tetrys::Tetrys,
     xor::Xor,
@@ -13,11 +13,12 @@ use tautline_transport::{
     config::TransportConfig,
     error::Code,
     fec::FecStats,
-    wire::{ConnectionId, FecDecoder, FecScheme, Frame, TransportParameters},
+    units::StreamId,
+    wire::{ConnectionId, FecDecoder, FecScheme, Frame, Repair, TransportParameters},
 };
 
 use crate::{
-    fec::{arrival_of, offered, protect, push},
+    fec::{arrival_of, header, offered, protect, push, stream_frame},
     kit::{MS, SECOND, Setup, calm},
     raw::{self, Arena, Peer},
 };
@@ -182,4 +183,44 @@ fn parameters_of_codes_are_checked_always() {
             assert_eq!(arena.victim_error(), expected, "end {index}, {density}");
         }
     }
+}
+
+/// A repair symbol over more than FEC_WINDOW's bytes may have crossed it: it is used.
+#[test]
+fn a_repair_symbol_beyond_window_bytes_is_no_error() {
+    const SYMBOLS: u64 = 5;
+    let (mut arena, mut peer) = arena(1_400);
+    arena.on_victim(|server, _| server.set_fec_window(2));
+    arena.run(50 * MS);
+    let mut encoder = Encoder::new(Limits::default());
+    for id in 0..SYMBOLS {
+        let symbol = stream_frame(id * 900, &[7; 900]);
+        encoder.push(&symbol).unwrap();
+        if id > 0 {
+            let datagram = peer.one_rtt_bytes(&[header(id), symbol].concat());
+            arena.send(datagram);
+        }
+    }
+    let window = CodingWindow {
+        first: 0,
+        len: SYMBOLS as u16,
+    };
+    let mut symbol = vec![0; encoder.repair_len(window).unwrap()];
+    assert!(SYMBOLS as usize * symbol.len() > 2 * 1_502);
+    let id = RepairId { window, key: 0 };
+    encoder.repair(&Rlc::DENSE, id, &mut symbol).unwrap();
+    let datagram = peer.one_rtt(&[Frame::Repair(Repair {
+        first: 0,
+        count: SYMBOLS,
+        key: 0,
+        symbol: &symbol,
+    })]);
+    arena.send(datagram);
+    arena.run(50 * MS);
+    arena.assert_alive(&mut peer);
+    arena.on_victim(|server, _| {
+        assert_eq!(server.fec_stats().recovered, 1);
+        let (data, _) = crate::kit::read_all(server, StreamId(0));
+        assert_eq!(data.len(), 900 * SYMBOLS as usize);
+    });
 }
