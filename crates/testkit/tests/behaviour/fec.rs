@@ -71,7 +71,7 @@ pub fn pair(scheduler: &str, link: LinkConfig) -> Net<Manual, Manual> {
     net
 }
 
-fn offered(net: &Net<Manual, Manual>) -> u64 {
+pub fn offered(net: &Net<Manual, Manual>) -> u64 {
     net.world
         .link_stats(net.link, Direction::Backward)
         .sent_packets
@@ -114,11 +114,16 @@ fn each_single_loss_is_recovered_without_retransmission() {
 
 /// How long 9,000 bytes take from the server to the client.
 fn arrival(net: &mut Net<Manual, Manual>) -> std::time::Duration {
+    arrival_of(net, 9_000)
+}
+
+/// How long so many bytes take from the server to the client.
+pub fn arrival_of(net: &mut Net<Manual, Manual>, bytes: usize) -> std::time::Duration {
     let start = net.now();
     let id = net.on_server(|server, _| {
         let id = server.open_stream(Dir::Uni).unwrap();
-        let mut data = Bytes::from(vec![7; 9_000]);
-        assert_eq!(server.write_bytes(id, &mut data), Ok(9_000));
+        let mut data = Bytes::from(vec![7; bytes]);
+        assert_eq!(server.write_bytes(id, &mut data), Ok(bytes));
         server.finish(id).unwrap();
         id
     });
@@ -516,7 +521,7 @@ fn arena() -> (Arena, Peer) {
     (arena, peer)
 }
 
-fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
+pub fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
     raw::encode(&[Frame::Stream(Stream {
         id: StreamId(0),
         offset,
@@ -525,7 +530,7 @@ fn stream_frame(offset: u64, data: &[u8]) -> Vec<u8> {
     })])
 }
 
-fn header(id: u64) -> Vec<u8> {
+pub fn header(id: u64) -> Vec<u8> {
     [&[0x6f, 0xe4][..], &[id as u8]].concat()
 }
 

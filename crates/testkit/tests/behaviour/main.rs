@@ -8,6 +8,7 @@ mod coupled;
 mod datagrams;
 mod determinism;
 mod fec;
+mod fec_bounds;
 mod fec_choice;
 mod fec_memory;
 mod fec_redundancy;

@@ -18,7 +18,10 @@ use super::{
 use crate::{
     endpoint::Transmit,
     error::TransportError,
-    fec::{FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook, negotiate},
+    fec::{
+        FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook, check_window,
+        negotiate, symbol_not_sent,
+    },
     observe,
     packet::{PacketWriter, Token},
     path::Path,
@@ -35,6 +38,9 @@ use crate::{
 pub(crate) struct Fec {
     pub(crate) sender: Option<Box<FecSender>>,
     pub(crate) receiver: Option<Box<FecReceiver>>,
+    /// Whether a code was agreed on for what we send: the peer may send feedback, even if `sender` is
+    /// `None` since its symbols are too short.
+    agreed: bool,
     /// What other connections know and learn.
     pub(super) shared: Shared,
     /// What they counted, once they are gone.
@@ -152,12 +158,11 @@ impl Connection {
             self.fec.hold = config.lab.hold.map(|time| Box::new(Hold::new(time)));
         }
         let encoder = config.encoder_parameter();
-        if encoder.is_empty() {
-            return Ok(());
-        }
+        // What the peer says is checked even where we protect nothing.
         if let Some(decoder) = &peer.fec_decoder
             && let Some(scheme) = negotiate(Some(decoder), &encoder)?
         {
+            self.fec.agreed = true;
             self.fec.sender = FecSender::new(config, decoder, scheme).map(Box::new);
             self.recall_losses(now);
         }
@@ -193,8 +198,11 @@ impl Connection {
         symbols: u64,
         bytes: u64,
     ) -> Result<(), TransportError> {
-        let sender = self.fec.sender.as_mut().ok_or_else(not_negotiated)?;
-        sender.on_window(epoch, symbols, bytes)
+        match &mut self.fec.sender {
+            Some(sender) => sender.on_window(epoch, symbols, bytes),
+            None if self.fec.agreed => check_window(symbols),
+            None => Err(not_negotiated()),
+        }
     }
 
     /// What the peer has recovered is delivered, and will not be sent again.
@@ -203,7 +211,13 @@ impl Connection {
         now: Instant,
         ack: &SymbolAck<'_>,
     ) -> Result<(), TransportError> {
-        let sender = self.fec.sender.as_mut().ok_or_else(not_negotiated)?;
+        let Some(sender) = &mut self.fec.sender else {
+            return Err(if self.fec.agreed {
+                symbol_not_sent()
+            } else {
+                not_negotiated()
+            });
+        };
         let mut tokens = std::mem::take(&mut self.scratch.tokens);
         let mask = self.config.fec.lab.mask;
         let mut masked = Vec::new();

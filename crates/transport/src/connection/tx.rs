@@ -540,6 +540,9 @@ impl Connection {
             if !choices && !messages.in_use() && sender.leaves_plain(payload as u64) {
                 return None;
             }
+            if !sender.has_room(payload) {
+                return None;
+            }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
                 several: self.multipath.is_some(),

@@ -9,7 +9,11 @@ use super::{
     redundancy::{SharedRedundancyFactory, registry},
     scheme::default_schemes,
 };
-use crate::wire::FecDecoder;
+use crate::wire::{FecDecoder, FecScheme};
+
+/// Packets are not protected where a source symbol may have fewer bytes. One that is cut to less costs more
+/// packets than a code saves, and a peer that names a small Max Symbol Size could make us send ever so many.
+pub(super) const LEAST_SYMBOL_BYTES: u16 = 512;
 
 /// How a connection protects what it sends, and whether it decodes what its peer protects.
 ///
@@ -24,7 +28,8 @@ pub struct FecConfig {
     /// The codes to decode and encode with, most wanted first. Default: RLC over GF(2^8), every
     /// coefficient nonzero; without the feature `fec-rlc` the first there is of Tetrys, Reed-Solomon and
     /// parity; without any code nothing is protected or decoded. `docs/codes.md` tells what is on record
-    /// about patents.
+    /// about patents. Of codes with one number (`xor:1`, `xor:4`) the first counts; what has no number in
+    /// docs/spec/fec.md is passed over.
     pub schemes: Vec<Scheme>,
     /// Source symbols that are remembered to decode with, 1 to 4,095. Default 256; memory is taken
     /// from the first source symbol on, about 2 KiB each.
@@ -46,8 +51,8 @@ pub struct FecConfig {
     /// Where connections keep what they know of losses on the way to a peer, and find what others
     /// knew. Default: nowhere, so that connections know nothing of one another.
     pub loss_store: Option<Arc<LossStore>>,
-    /// The longest source symbol taken, in bytes. Default 1,500; protected packets of the peer grow
-    /// no longer than that.
+    /// The longest source symbol taken, and sent, in bytes; at least 1. Default 1,500; protected packets grow no
+    /// longer than that. Below 512 nothing is protected, by us or by a peer of this implementation.
     pub max_symbol_bytes: u16,
     /// What only laboratories do: departures from RFC 9265. Default: none.
     pub lab: FecLab,
@@ -74,12 +79,14 @@ impl Default for FecConfig {
 impl FecConfig {
     /// Whether packets may be protected, if the peer decodes.
     pub fn encodes(&self) -> bool {
-        self.redundancy.name() != registry::NONE && !self.schemes.is_empty()
+        self.redundancy.name() != registry::NONE
+            && self.has_codes()
+            && self.max_symbol_bytes >= LEAST_SYMBOL_BYTES
     }
 
     /// Bounds of the decoder; `None` when there is none.
     pub(crate) fn decoder_limits(&self) -> Option<Limits> {
-        let wanted = self.decode && !self.schemes.is_empty();
+        let wanted = self.decode && self.has_codes();
         let symbols = self.decoder_symbols.clamp(1, Limits::MAX_WINDOW);
         let limits = Limits::new(symbols, self.max_symbol_bytes.max(1));
         limits.ok().filter(|_| wanted)
@@ -92,7 +99,7 @@ impl FecConfig {
             window_symbols: u64::from(limits.window_symbols()),
             window_bytes: u64::from(limits.window_symbols()) * limits.repair_bytes() as u64,
             max_symbol_bytes: u64::from(limits.symbol_bytes()),
-            schemes: self.schemes.iter().filter_map(super::scheme_of).collect(),
+            schemes: self.announced(),
         })
     }
 
@@ -101,7 +108,24 @@ impl FecConfig {
         if !self.encodes() {
             return Vec::new();
         }
-        let ids = self.schemes.iter().filter_map(super::scheme_of);
-        ids.map(|scheme| scheme.id).collect()
+        self.announced().iter().map(|scheme| scheme.id).collect()
+    }
+
+    fn has_codes(&self) -> bool {
+        self.schemes
+            .iter()
+            .any(|scheme| super::scheme_of(scheme).is_some())
+    }
+
+    /// The codes as the handshake may name them: each number once, and no more than it takes.
+    fn announced(&self) -> Vec<FecScheme> {
+        let mut announced: Vec<FecScheme> = Vec::new();
+        for scheme in self.schemes.iter().filter_map(super::scheme_of) {
+            if announced.iter().all(|known| known.id != scheme.id) {
+                announced.push(scheme);
+            }
+        }
+        announced.truncate(FecDecoder::MAX_SCHEMES);
+        announced
     }
 }

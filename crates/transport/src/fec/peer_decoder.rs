@@ -48,11 +48,7 @@ impl PeerDecoder {
         symbols: u64,
         bytes: u64,
     ) -> Result<(), TransportError> {
-        if symbols == 0 {
-            return Err(TransportError::protocol_violation(
-                "FEC_WINDOW of no symbols",
-            ));
-        }
+        check_window(symbols)?;
         if self.epoch.is_none_or(|newest| epoch > newest) {
             *self = Self {
                 symbols,
@@ -62,4 +58,16 @@ impl PeerDecoder {
         }
         Ok(())
     }
+}
+
+/// What a FEC_WINDOW may not say, whatever is protected.
+///
+/// # Errors
+/// PROTOCOL_VIOLATION for a window without symbols.
+pub(crate) fn check_window(symbols: u64) -> Result<(), TransportError> {
+    if symbols == 0 {
+        let error = "FEC_WINDOW of no symbols";
+        return Err(TransportError::protocol_violation(error));
+    }
+    Ok(())
 }

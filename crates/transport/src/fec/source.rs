@@ -10,7 +10,7 @@ use tautline_codes::{CodingWindow, EncodeError, Encoder, Limits};
 
 use crate::units::{PacketNumber, PathId};
 
-/// Symbols whose fate is remembered, beyond those that can still be covered. 24 bytes each.
+/// Symbols whose fate is remembered, beyond those that can still be covered. 16 bytes each.
 const REMEMBERED: usize = 8192;
 
 /// What became of a source symbol.
@@ -43,6 +43,8 @@ pub(super) struct Entry {
     pub(super) fate: SymbolFate,
     /// What it carried is on its way on another path as well: nothing waits for this symbol.
     pub(super) copied: bool,
+    /// So many symbols from this one on are settled, at least; 0 if this one is not.
+    settled: u16,
 }
 
 impl Entry {
@@ -65,6 +67,9 @@ pub(super) struct SourceWindow {
     in_flight: u64,
     /// One more than the largest symbol ID that the peer is known to have.
     known: u64,
+    /// Entries that [`Self::unsettled_from`] has looked at.
+    #[cfg(test)]
+    pub(super) looked_at: u64,
 }
 
 impl SourceWindow {
@@ -76,6 +81,8 @@ impl SourceWindow {
             open: 0,
             in_flight: 0,
             known: 0,
+            #[cfg(test)]
+            looked_at: 0,
         }
     }
 
@@ -92,6 +99,7 @@ impl SourceWindow {
             number,
             fate: SymbolFate::InFlight,
             copied: false,
+            settled: 0,
         });
         self.in_flight += 1;
         if self.entries.len() > REMEMBERED {
@@ -139,6 +147,34 @@ impl SourceWindow {
         self.entries.get(index).copied()
     }
 
+    /// The first symbol from `id` on that the peer is not known to have; one that is not remembered, if there is
+    /// none. Settled symbols stay settled, and runs of them grow together where they are walked: a question costs
+    /// a logarithm of what is remembered, amortised, however often the same one is put.
+    pub(super) fn unsettled_from(&mut self, id: u64) -> u64 {
+        let Some(mut at) = id
+            .checked_sub(self.first)
+            .and_then(|index| usize::try_from(index).ok())
+        else {
+            return id;
+        };
+        while let Some(run) = self.settled_at(at).filter(|run| *run > 0) {
+            let behind = self.settled_at(at + usize::from(run)).unwrap_or(0);
+            if let Some(entry) = self.entries.get_mut(at) {
+                entry.settled = run.saturating_add(behind);
+            }
+            at += usize::from(run) + usize::from(behind);
+        }
+        self.first + at as u64
+    }
+
+    fn settled_at(&mut self, index: usize) -> Option<u16> {
+        #[cfg(test)]
+        {
+            self.looked_at += 1;
+        }
+        Some(self.entries.get(index)?.settled)
+    }
+
     /// Symbols whose fate is remembered.
     pub(super) fn remembered(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.entries.len() as u64
@@ -152,6 +188,7 @@ impl SourceWindow {
         let before = std::mem::replace(&mut entry.fate, fate);
         self.in_flight -= u64::from(counted && !entry.counts());
         if fate.is_settled() {
+            entry.settled = entry.settled.max(1);
             self.known = self.known.max(id + 1);
         }
         self.move_on();

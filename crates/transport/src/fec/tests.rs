@@ -149,6 +149,46 @@ fn what_is_off_is_not_announced() {
     assert_eq!((deaf.decoder_parameter(), deaf.encodes()), (None, false));
 }
 
+#[test]
+fn codes_are_announced_once_and_by_number() {
+    let xor = |depth: u16| Scheme::Xor(Xor::interleaved(depth.try_into().unwrap()));
+    let nameless = Scheme::Tetrys(Tetrys::RFC9407);
+    let announced = |schemes: Vec<Scheme>| {
+        let config = FecConfig {
+            schemes,
+            ..config("constant")
+        };
+        let decoder = config.decoder_parameter();
+        let decodes = decoder.map(|decoder| {
+            let schemes = decoder.schemes.into_iter();
+            schemes.map(|s| (s.id, s.parameter)).collect::<Vec<_>>()
+        });
+        (decodes, config.encoder_parameter())
+    };
+    let both = Some(vec![(1, 4), (10, 15)]);
+    let repeated = vec![xor(4), nameless, Scheme::Rlc(Rlc::DENSE), xor(1)];
+    assert_eq!(announced(repeated), (both, vec![1, 10]));
+    assert_eq!(announced(vec![nameless; 40]), (None, vec![]));
+    let many = (1..100).map(xor).collect();
+    assert_eq!(announced(many), (Some(vec![(1, 1)]), vec![1]));
+    for (bytes, taken, encodes) in [
+        (0, 1, false),
+        (1, 1, false),
+        (511, 511, false),
+        (512, 512, true),
+    ] {
+        let config = FecConfig {
+            max_symbol_bytes: bytes,
+            ..config("constant")
+        };
+        let decoder = config.decoder_parameter().unwrap();
+        assert_eq!(
+            (decoder.max_symbol_bytes, config.encodes()),
+            (taken, encodes)
+        );
+    }
+}
+
 // ---- Sending ----
 
 #[test]
@@ -239,6 +279,42 @@ fn what_was_recovered_is_delivered_before_and_after_its_loss() {
         .unwrap();
     let unsent = sender.on_symbol_ack(8, [8..=8].into_iter(), |_, _| {});
     assert_eq!(unsent.unwrap_err().code, Code::PROTOCOL_VIOLATION);
+}
+
+/// A peer may tell the same again and again, in a hundred frames to a packet: that costs no walk over all that is
+/// remembered.
+#[test]
+fn what_is_told_again_is_not_walked_again() {
+    const SENT: u64 = 10_000;
+    const FRAMES: u64 = 1_000;
+    let mut sender = sender_with(&config("constant"));
+    for number in 0..SENT {
+        sender.on_source(PATH, number, &[1]).unwrap();
+    }
+    let remembered = SENT - 8_192;
+    for id in (0..SENT).step_by(3) {
+        sender.on_symbol_acked(id);
+    }
+    let all = 0..=SENT - 1;
+    let mut told = 0;
+    sender
+        .on_symbol_ack(SENT - 1, [all.clone()].into_iter(), |_, _| told += 1)
+        .unwrap();
+    let acked = (remembered..SENT).filter(|id| id % 3 == 0).count() as u64;
+    assert_eq!(told, 8_192 - acked);
+    let first = sender.looked_at();
+    assert!(first <= 4 * 8_192, "{first}");
+    for frame in 0..FRAMES {
+        let from = remembered + frame * 7;
+        for range in [all.clone(), from..=SENT - 1, from..=from] {
+            sender
+                .on_symbol_ack(SENT - 1, [range].into_iter(), |_, _| panic!("no news"))
+                .unwrap();
+        }
+    }
+    let again = sender.looked_at() - first;
+    // 13 is the logarithm of what is remembered.
+    assert!(again <= 2 * 13 * 3 * FRAMES, "{again}");
 }
 
 #[test]
@@ -402,6 +478,28 @@ fn a_repair_symbol_over_the_longest_source_symbol_fits_a_packet() {
 }
 
 #[test]
+fn what_would_be_cut_too_short_is_not_protected() {
+    let towards = |theirs: u64, ours| {
+        let ours = FecConfig {
+            max_symbol_bytes: ours,
+            ..config("constant")
+        };
+        let mut peer = decoder(&[(10, 15)]);
+        peer.max_symbol_bytes = theirs;
+        FecSender::new(&ours, &peer, ours.schemes[0])
+    };
+    for (theirs, ours) in [(1, 1_500), (511, 1_500), (1_500, 511), (1_500, 0)] {
+        assert!(towards(theirs, ours).is_none(), "{theirs} {ours}");
+    }
+    for (theirs, ours) in [(512, 1_500), (1_500, 512), (u64::MAX, 1_500)] {
+        let sender = towards(theirs, ours).unwrap();
+        assert!(sender.has_room(1_159) && sender.has_room(560));
+        // A path with less: plain, since all of it might be header.
+        assert!((0..=512).all(|payload| !sender.has_room(payload)));
+    }
+}
+
+#[test]
 fn a_symbol_id_is_clear_however_many_overtake_its_packet() {
     let mut sender = sender_of("constant:2,1", 10);
     let limits = config("constant").decoder_limits().unwrap();
@@ -542,6 +640,43 @@ proptest! {
             }
         }
         prop_assert_eq!(receiver.stats().recovered, recovered);
+    }
+
+    /// What SYMBOL_ACK tells is told once, whatever was told or acknowledged before.
+    #[test]
+    fn reports_are_told_once(
+        steps in prop::collection::vec((0u8..4, 0u64..60, 0u64..60), 0..200),
+    ) {
+        let mut sender = sender_with(&config("constant"));
+        let mut sent = 0;
+        let mut settled = std::collections::BTreeSet::new();
+        for (what, from, len) in steps {
+            match what {
+                0 => {
+                    for _ in 0..=len % 5 {
+                        sender.on_source(PATH, sent, &[1]).unwrap();
+                        sent += 1;
+                    }
+                }
+                1 => {
+                    sender.on_symbol_acked(from);
+                    settled.extend(Some(from).filter(|id| *id < sent));
+                }
+                2 => {
+                    sender.on_symbol_lost(NOW, from);
+                }
+                _ if from + len < sent => {
+                    let mut told = Vec::new();
+                    let range = from..=from + len;
+                    sender
+                        .on_symbol_ack(from + len, [range.clone()].into_iter(), |id, _| told.push(id))
+                        .unwrap();
+                    let news: Vec<_> = range.filter(|id| settled.insert(*id)).collect();
+                    prop_assert_eq!(told, news);
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Any fates in any order, told more than once: the sender stays consistent.

@@ -15,6 +15,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 
 use super::{
     FecConfig, LossMemory,
+    config::LEAST_SYMBOL_BYTES,
     loss_monitor::LossEstimate,
     monitors::Monitors,
     paths::Paths,
@@ -33,7 +34,7 @@ use crate::{
     wire::{FecDecoder, Repair, SourceSymbol, packet_number_len},
 };
 
-pub(crate) use fates::{Delivered, OnLoss};
+pub(crate) use fates::{Delivered, OnLoss, symbol_not_sent};
 
 /// Length of a repair symbol beyond that of the source symbols it covers.
 const FRAMING: usize = 2;
@@ -113,10 +114,13 @@ pub struct FecSender {
 }
 
 impl FecSender {
-    /// Protection towards `peer` with `scheme`. `None` if the peer's window is of no use.
+    /// Protection towards `peer` with `scheme`. `None` if the symbols it takes are too short to be of use.
     pub fn new(config: &FecConfig, peer: &FecDecoder, scheme: Scheme) -> Option<Self> {
         let max_symbol = u16::try_from(peer.max_symbol_bytes).unwrap_or(u16::MAX);
         let max_symbol = max_symbol.min(config.max_symbol_bytes);
+        if max_symbol < LEAST_SYMBOL_BYTES {
+            return None;
+        }
         let symbols = u16::try_from(peer.window_symbols).unwrap_or(u16::MAX);
         let symbols = symbols
             .min(config.encoder_symbols)
@@ -211,7 +215,13 @@ impl FecSender {
         self.room_around(self.source.next_id().max(1 << 20), u64::from(KEYS), payload)
     }
 
-    /// The same, for a repair symbol whose window begins at `first` or before.
+    /// Whether a packet with `payload` bytes for frames is worth protecting. A shorter one leaves plain: cut to
+    /// what a repair symbol leaves of it, it might have room for nothing.
+    pub fn has_room(&self, payload: usize) -> bool {
+        self.symbol_room(payload) >= usize::from(LEAST_SYMBOL_BYTES)
+    }
+
+    /// As [`Self::symbol_room`], for a repair symbol whose window begins at `first` or before.
     fn room_around(&self, first: u64, key: u64, payload: usize) -> usize {
         let longest = u64::from(self.source.encoder.limits().window_symbols());
         let around = Repair::header_len(first, longest, key, payload) + FRAMING;
@@ -242,6 +252,12 @@ impl FecSender {
     /// An ack-eliciting packet left.
     pub fn on_packet_sent(&mut self, path: PathId, number: PacketNumber) {
         self.monitors.of(path).on_sent(number);
+    }
+
+    /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
+    #[cfg(test)]
+    pub(super) fn looked_at(&self) -> u64 {
+        self.source.looked_at
     }
 
     // ---- Repair symbols ----

@@ -26,6 +26,9 @@ pub struct FecDecoder {
 }
 
 impl FecDecoder {
+    /// More codes than this nobody has.
+    pub const MAX_SCHEMES: usize = 32;
+
     /// Reads the value of the parameter; `None` if it is malformed.
     pub(super) fn decode(value: &[u8]) -> Option<Self> {
         let mut r = Reader::new(value);
@@ -36,7 +39,7 @@ impl FecDecoder {
             let id = r.varint().ok()?;
             let parameter = r.varint().ok()?;
             let repeated = schemes.iter().any(|known: &FecScheme| known.id == id);
-            if repeated || schemes.len() >= MAX_SCHEMES {
+            if repeated || schemes.len() >= Self::MAX_SCHEMES {
                 return None;
             }
             schemes.push(FecScheme { id, parameter });
@@ -60,16 +63,13 @@ impl FecDecoder {
     }
 }
 
-/// More codes than this nobody has.
-const MAX_SCHEMES: usize = 32;
-
 /// Reads the IDs in fec_encoder; `None` if they are malformed.
 pub(super) fn decode_encoder(value: &[u8]) -> Option<Vec<u64>> {
     let mut r = Reader::new(value);
     let mut ids = Vec::new();
     while !r.is_empty() {
         let id = r.varint().ok()?;
-        if ids.contains(&id) || ids.len() >= MAX_SCHEMES {
+        if ids.contains(&id) || ids.len() >= FecDecoder::MAX_SCHEMES {
             return None;
         }
         ids.push(id);
