@@ -13,6 +13,8 @@ const STARTS: usize = 11;
 const BACKGROUND_S: f64 = 258.0;
 /// How often constant traffic has something to send.
 const EVERY_MS: f64 = 40.0;
+/// How often it is asked for more or less until it sends as much as is wanted.
+const PASSES: usize = 8;
 
 /// A download of 10 MB over the link MSS (Michel 2023, s2.3.2.4) beside `background`.
 fn plan(background: &str) -> String {
@@ -85,8 +87,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// Runs beside constant traffic that sends so many bits a second in the median, and what it did send.
 /// What it does not get through, where little is left of the link, it is asked for again.
 fn as_many(sent: f64, stacks: &Stacks) -> (Vec<(f64, f64)>, f64) {
+    let off = |got: f64| (got / sent - 1.0).abs();
     let mut asked = sent;
-    loop {
+    let mut best: Option<(Vec<(f64, f64)>, f64)> = None;
+    for _ in 0..PASSES {
         let bytes = asked / 8.0 * EVERY_MS / 1e3;
         let count = BACKGROUND_S * 1e3 / EVERY_MS;
         let constant = format!(
@@ -94,11 +98,15 @@ fn as_many(sent: f64, stacks: &Stacks) -> (Vec<(f64, f64)>, f64) {
         );
         let runs = runs(&read(&constant, stacks), "plain", stacks);
         let got = median(runs.iter().map(|(_, sent)| *sent).collect());
-        if (got / sent - 1.0).abs() < 0.01 || asked > 1.3 * sent {
-            return (runs, got);
-        }
         asked *= sent / got;
+        if best.as_ref().is_none_or(|(_, best)| off(got) < off(*best)) {
+            best = Some((runs, got));
+        }
+        if off(got) < 0.01 {
+            break;
+        }
     }
+    best.unwrap()
 }
 
 #[test]
@@ -109,7 +117,6 @@ fn a_protected_conversation_takes_no_more_than_constant_traffic_of_its_bytes() {
     for (solution, _) in &protected.solutions {
         let beside = runs(&protected, solution, &stacks);
         let sent = median(beside.iter().map(|(_, sent)| *sent).collect());
-
         let (constant, as_many) = as_many(sent, &stacks);
         let pairs = beside.iter().zip(&constant);
         let ratio = median(pairs.map(|((took, _), (of, _))| took / of).collect());
@@ -117,6 +124,10 @@ fn a_protected_conversation_takes_no_more_than_constant_traffic_of_its_bytes() {
             "{solution}: {:.0} kb/s, {:.3} of the constant one's; time {ratio:.3}",
             sent / 1e3,
             sent / as_many
+        );
+        assert!(
+            (sent / as_many - 1.0).abs() < 0.02,
+            "{solution}: not as many bytes"
         );
         // Pairs scatter by 2 % with when the foreground starts.
         assert!(ratio < 1.03, "{solution}");

@@ -162,8 +162,8 @@ pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
     };
     let (name, usage) = (built_in.name, built_in.usage);
     let options = Options::parse(given);
-    if let Some(key) = options.as_ref().and_then(|o| o.unknown(built_in.keys))
-        && let Some(nearest) = nearest(key, built_in.keys)
+    let unknown = options.as_ref().and_then(|o| o.unknown(built_in.keys));
+    if let Some((key, nearest)) = unknown.and_then(|key| Some((key, nearest(key, built_in.keys)?)))
     {
         return Err(RedundancyError::Key {
             name,
@@ -172,6 +172,7 @@ pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
             usage,
         });
     }
+    let options = options.filter(|_| unknown.is_none());
     let factory = options.and_then(|options| (built_in.parse)(&options));
     factory.ok_or_else(|| RedundancyError::Options {
         name,
@@ -261,6 +262,8 @@ mod tests {
             "flec-message:deadline=0",
             "rquic:10",
             "rquic:gamma=101",
+            "rquic:frobnicate=1",
+            "auto:frobnicate=off",
             "rquic:initial=10,initial=10",
         ] {
             let error = parse(text).unwrap_err().to_string();
