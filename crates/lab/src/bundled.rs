@@ -46,6 +46,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-rquic",
     "fec-bto",
     "fec-buffer",
+    "fec-bulk",
     "fec-messages",
     "fec-starlink",
     "fec-fairness",

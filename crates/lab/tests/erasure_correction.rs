@@ -216,13 +216,16 @@ fn what_is_expected_to_be_saved_is_saved() {
     assert!(of > 190.0 && rank >= 0.8, "{rank} of {of}");
 }
 
-/// 50 kB over Starlink with losses in the last flight that cost time, beside the same without any loss: no
-/// code can do better. Michel (2023), s7.5.1, has medians of 0.72 of plain's down and 0.79 up. Down, a
+/// 50 kB over Starlink with losses in the last flight that cost time, beside the same without any loss, which no
+/// code can beat, and beside that where the losses are no more than a code for 0.3 of the flight can rebuild, else
+/// plain. Michel (2023), s7.5.1, has medians of 0.72 of plain's down and 0.79 up. Down, a
 /// plain transfer here loses no more than a round trip by such a loss, a fifth of its time; up, most gaps of the
 /// fitted link take the whole flight with its repair symbols.
 #[test]
 fn ends_over_starlink() {
     const RUNS: usize = 12_000;
+    /// 0.3 of the last flight, which is 17 to 21 packets.
+    const REBUILT: u64 = 6;
     let stacks = Stacks::default();
     let read = |direction: &str, loss: &str| {
         let text = format!(
@@ -250,7 +253,7 @@ design = {{ kind = "grid" }}
     for direction in ["down", "up"] {
         let plan = read(direction, "");
         let calm = read(direction, r#", loss = "0 %", gaps = []"#);
-        let mut times: [Vec<f64>; 4] = Default::default();
+        let mut times: [Vec<f64>; 5] = Default::default();
         for repetition in 0..RUNS {
             let plain = run(&plan, 0, repetition);
             let flow = plain.measured().next().unwrap();
@@ -266,13 +269,15 @@ design = {{ kind = "grid" }}
             if drop < connected + round_trip.mul_f64(flights) {
                 continue;
             }
+            let lost = plain.links[0].stats(way).dropped.total();
             let took = |record: Record| record.metric("completion_s").unwrap_or(f64::INFINITY);
             let (plain, without) = (took(plain), took(run(&calm, 0, repetition)));
             // What was lost may have been a probe.
             if plain > 1.03 * without {
                 let object = took(run(&plan, 1, repetition));
                 let auto = took(run(&plan, 2, repetition));
-                let all = [plain, object, auto, without];
+                let coded = if lost <= REBUILT { without } else { plain };
+                let all = [plain, object, auto, without, coded];
                 times
                     .iter_mut()
                     .zip(all)
@@ -280,16 +285,19 @@ design = {{ kind = "grid" }}
             }
         }
         let runs = times[0].len();
-        let [plain, object, auto, without] = times.map(|mut times| quantile(&mut times, 0.5));
-        let [object, auto, bound] = [object, auto, without].map(|median| median / plain);
+        let [plain, object, auto, without, coded] =
+            times.map(|mut times| quantile(&mut times, 0.5));
+        let ratios = [object, auto, without, coded].map(|median| median / plain);
+        let [object, auto, without, coded] = ratios;
         println!(
             "{direction}: {runs} runs with losses in the last flight only, median {plain:.3} s; of that \
-             {object:.3} with quirl-object, {auto:.3} with auto, {bound:.3} without loss"
+             {object:.3} with quirl-object, {auto:.3} with auto, {without:.3} without loss, {coded:.3} if no more \
+             than {REBUILT} losses cost nothing"
         );
         // Upwards what loses one packet of the last flight mostly loses all, with what protects them: there codes
         // must do no harm.
         let (most_object, most_auto) = match direction {
-            "down" => (0.95, 0.98),
+            "down" => (0.92, 0.92),
             _ => (1.03, 1.03),
         };
         let gains = object < most_object && auto < most_auto;

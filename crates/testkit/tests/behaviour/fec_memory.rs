@@ -45,8 +45,8 @@ fn repairs_of_first_flight(scheduler: &str, memory: Option<LossMemory>) -> u64 {
     let before = net.server_connection().fec_stats().repairs_sent;
     net.on_server(|server, _| {
         let id = server.open_stream(Dir::Uni).unwrap();
-        let mut data = Bytes::from(vec![7; 18_000]);
-        assert_eq!(server.write_bytes(id, &mut data), Ok(18_000));
+        let mut data = Bytes::from(vec![7; 36_000]);
+        assert_eq!(server.write_bytes(id, &mut data), Ok(36_000));
         server.finish(id).unwrap();
     });
     // Less than a round trip: nothing was heard of any of it.

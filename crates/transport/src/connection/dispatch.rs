@@ -179,7 +179,7 @@ impl Connection {
             let state = PathState {
                 smoothed_rtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
-                latest_rtt: rtt.latest(),
+                calm_rtt: rtt.calm(),
                 probe_timeout: path.recovery.pto_base() + peer_max_ack_delay,
                 congestion_window: path.recovery.window(),
             };

@@ -46,7 +46,7 @@ impl Connection {
                 id: path.id,
                 smoothed_rtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
-                latest_rtt: rtt.latest(),
+                calm_rtt: rtt.calm(),
                 probe_timeout: rtt.pto_base() + peer_delay,
                 one_way_delay: view.one_way_delay(),
                 congestion_window: view.window,

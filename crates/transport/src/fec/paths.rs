@@ -32,8 +32,8 @@ pub struct PathOutlook {
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
-    /// Latest round-trip time.
-    pub latest_rtt: Duration,
+    /// Smallest of the newest samples of it.
+    pub calm_rtt: Duration,
     /// Probe timeout, without backoff.
     pub probe_timeout: Duration,
     /// What a packet that leaves now takes to the peer.
@@ -183,7 +183,7 @@ impl Paths {
         };
         view.smoothed_rtt = mean(|path| path.smoothed_rtt);
         view.min_rtt = mean(|path| path.min_rtt);
-        view.latest_rtt = mean(|path| path.latest_rtt);
+        view.calm_rtt = mean(|path| path.calm_rtt);
         view.probe_timeout = mean(|path| path.probe_timeout);
     }
 }
@@ -279,7 +279,7 @@ mod tests {
             id: PathId(id),
             smoothed_rtt: 2 * way * MS,
             min_rtt: 2 * way * MS,
-            latest_rtt: 2 * way * MS,
+            calm_rtt: 2 * way * MS,
             probe_timeout: 3 * way * MS,
             one_way_delay: way * MS,
             congestion_window: 50_000,

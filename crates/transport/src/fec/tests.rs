@@ -514,7 +514,7 @@ fn a_symbol_id_is_clear_however_many_overtake_its_packet() {
         id: PathId(id),
         smoothed_rtt: Duration::ZERO,
         min_rtt: Duration::ZERO,
-        latest_rtt: Duration::ZERO,
+        calm_rtt: Duration::ZERO,
         probe_timeout: Duration::ZERO,
         one_way_delay: Duration::ZERO,
         congestion_window: 0,

@@ -224,15 +224,17 @@ impl Outgoing {
     pub(super) fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
         let can_be_met = self.deadlines.range((arrival, MessageId(0))..);
         // Repair symbols are of no use to messages that they do not cover.
-        let protected = |id| {
-            let message = self.in_flight.get(id);
-            message.is_none_or(|message| message.protection != Protection::Never)
+        let protected = |(deadline, id): &(Instant, MessageId)| {
+            let message = self.in_flight.get(id)?;
+            let lifetime = deadline.saturating_since(message.handed_over);
+            (message.protection != Protection::Never).then_some((*deadline, lifetime))
         };
-        let mut can_be_met = can_be_met.take(LOOKED_AT);
-        let can_be_met = can_be_met.find(|(_, id)| protected(id));
+        let can_be_met = can_be_met.take(LOOKED_AT).filter_map(protected);
+        let nearest = can_be_met.reduce(|nearest, next| (nearest.0, nearest.1.min(next.1)));
         let open = !self.in_flight.is_empty();
         MessageOutlook {
-            deadline: can_be_met.map(|(deadline, _)| *deadline),
+            deadline: nearest.map(|(deadline, _)| deadline),
+            lifetime: nearest.map(|(_, lifetime)| lifetime),
             sent_deadline: streams.sent_deadline(),
             next_message_at: self.next_message_at,
             message_ends: open

@@ -1,5 +1,7 @@
 //! What the application and the connection exchange with the room of messages.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use crate::{
@@ -182,6 +184,8 @@ pub struct MessageOutlook {
     /// The nearest deadline, of messages whose fate is open, that what leaves now can meet. Here and
     /// below: but for messages that are never protected.
     pub deadline: Option<Instant>,
+    /// The least time that such a message had when it was handed over.
+    pub lifetime: Option<Duration>,
     /// The deadline of the message that the last stream data belonged to, of those that have one.
     pub sent_deadline: Option<Instant>,
     /// When the application said it would hand over its next message; may have passed.

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::GRANULARITY;
 
+/// Samples that are remembered.
+const NEWEST: usize = 3;
+
 /// Smoothed round-trip time and its variation.
 #[derive(Clone, Copy, Debug)]
 pub struct RttEstimator {
@@ -13,8 +16,8 @@ pub struct RttEstimator {
     variance: Duration,
     min: Duration,
     has_sample: bool,
-    /// The two newest samples without the peer's delay.
-    newest: [Duration; 2],
+    /// The newest samples without the peer's delay.
+    newest: [Duration; NEWEST],
     /// The next sample replaces the minimum.
     restart_min: bool,
 }
@@ -29,7 +32,7 @@ impl RttEstimator {
             variance: initial / 2,
             min: initial,
             has_sample: false,
-            newest: [initial; 2],
+            newest: [initial; NEWEST],
             restart_min: false,
         }
     }
@@ -67,8 +70,15 @@ impl RttEstimator {
     /// The round trip now, without the peer's delay: the smaller of the two newest samples, so that a
     /// single straggler counts for nothing.
     pub fn recent(&self) -> Duration {
-        let [newest, before] = self.newest;
+        let [newest, before, ..] = self.newest;
         newest.min(before)
+    }
+
+    /// The smallest of the three newest samples, without the peer's delay: a queue that stands lifts all of
+    /// them, jitter does not.
+    pub fn calm(&self) -> Duration {
+        let [first, rest @ ..] = self.newest;
+        rest.into_iter().fold(first, Duration::min)
     }
 
     /// The newest sample, without the peer's delay.
@@ -107,7 +117,7 @@ impl RttEstimator {
             self.min = sample;
             self.smoothed = sample;
             self.variance = sample / 2;
-            self.newest = [sample; 2];
+            self.newest = [sample; NEWEST];
             return;
         }
         // min_rtt takes the raw sample. s5.2.
@@ -122,7 +132,8 @@ impl RttEstimator {
         } else {
             sample
         };
-        self.newest = [adjusted, self.newest[0]];
+        self.newest.rotate_right(1);
+        self.newest[0] = adjusted;
         let deviation = self.smoothed.abs_diff(adjusted);
         self.variance = self.variance / 4 * 3 + deviation / 4;
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;

@@ -111,8 +111,8 @@ pub struct RedundancyView {
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time of that path.
     pub min_rtt: Duration,
-    /// Latest round-trip time of that path: more than the smallest is a queue.
-    pub latest_rtt: Duration,
+    /// Smallest of its newest samples: more than the smallest of all is a queue.
+    pub calm_rtt: Duration,
     /// Probe timeout of that path: how long nothing tells of a loss with nothing behind it.
     pub probe_timeout: Duration,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
@@ -137,6 +137,8 @@ pub struct RedundancyView {
     /// The nearest deadline of messages whose fate is open that a packet which leaves now can meet, by
     /// half a round trip. `None` without such a message. docs/messages.md.
     pub deadline: Option<Instant>,
+    /// The least time that such a message had when it was handed over.
+    pub lifetime: Option<Duration>,
     /// The deadline of the message that stream data was sent of last, of those with a deadline. Asked
     /// for [`Occasion::SlotFree`] after each packet, a scheduler sees by it which deadlines it has not
     /// protected yet.

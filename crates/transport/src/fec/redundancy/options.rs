@@ -38,6 +38,11 @@ impl<'a> Options<'a> {
         self.by_key.is_empty().then_some(&self.by_place)
     }
 
+    /// The numbers without a key, whatever keys follow.
+    pub(super) fn before_keys(&self) -> &[u32] {
+        &self.by_place
+    }
+
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.by_place.is_empty() && self.by_key.is_empty()

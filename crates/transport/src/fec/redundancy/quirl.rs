@@ -5,26 +5,28 @@ use std::time::Duration;
 use super::{Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs};
 use crate::time::{Instant, earliest};
 
-/// Repair symbols per source symbol in flight, at most. The papers' beta.
-const SHARE: f64 = 0.3;
+/// Repair symbols per source symbol in flight, at most: the papers' beta, and what it is by default.
+pub(super) const BETA: f64 = 0.3;
 /// What `quirl-burst` takes for a burst: any.
 const ANY_BURST: u32 = 0;
 
 /// `quirl-object` and `quirl-burst`: when the application has nothing more to send (or flow control
 /// lets nothing go), as many repair symbols as a run of losses is long, on average and two
-/// standard deviations more, but at most 0.3 of the packets in flight, cover all packets in flight.
+/// standard deviations more, but at most beta (0.3) of the packets in flight, cover all packets in flight.
 ///
 /// `quirl-burst` lets bursts below a size pass, and waits for a time that the application can spare, so
 /// that the bursts within it are covered together.
 ///
 /// A path without a loss so far says nothing of how long a run would be: the bound alone holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quirl {
     name: &'static str,
     /// Bytes of frames in a burst that calls for repair symbols.
     burst_bytes: u64,
     /// How long data may come later than it would without losses.
     jitter: Duration,
+    /// Repair symbols per packet in flight, at most.
+    beta: f64,
     due: Option<Instant>,
 }
 
@@ -46,7 +48,21 @@ impl Quirl {
             name: Self::BURST,
             burst_bytes: u64::from(bytes),
             jitter,
+            beta: BETA,
             due: None,
+        }
+    }
+
+    /// With at most so many repair symbols per packet in flight: between 0 and 1.
+    #[must_use]
+    pub fn with_beta(self, beta: f64) -> Self {
+        Self {
+            beta: if beta.is_nan() {
+                BETA
+            } else {
+                beta.clamp(0.0, 1.0)
+            },
+            ..self
         }
     }
 
@@ -69,9 +85,9 @@ impl Quirl {
         flight.min(view.window_bytes)
     }
 
-    fn repairs(view: &RedundancyView) -> Repairs {
+    fn repairs(&self, view: &RedundancyView) -> Repairs {
         // The bound is rounded down: less than four packets are not worth another one.
-        let most = (SHARE * view.in_flight as f64).floor();
+        let most = (self.beta * view.in_flight as f64).floor();
         let loss = view.loss;
         let wanted = if loss.burst_mean > 0.0 {
             (loss.burst_mean + 2.0 * loss.burst_deviation).ceil()
@@ -118,7 +134,7 @@ impl RedundancyScheduler for Quirl {
             return Repairs::NONE;
         }
         self.due = None;
-        Self::repairs(view)
+        self.repairs(view)
     }
 
     fn timer(&self) -> Option<Instant> {

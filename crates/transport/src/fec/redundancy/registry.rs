@@ -6,6 +6,7 @@ use super::{
     AcRlnc, Auto, Constant, Occasion, Quirl, RedundancyFactory, RedundancyScheduler,
     RedundancyView, Repairs, Rquic, SharedRedundancyFactory, Tail, flec,
     options::{Options, nearest},
+    quirl,
 };
 
 /// The name of the scheduler that protects nothing.
@@ -83,25 +84,28 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Quirl::OBJECT,
-        usage: "quirl-object",
-        keys: &[],
+        usage: "quirl-object or quirl-object:beta=SHARE (of the packets in flight, at most)",
+        keys: &["beta"],
         parse: |options| {
-            let object: SharedRedundancyFactory = Arc::new(Quirl::object());
-            options.is_empty().then_some(object)
+            let beta = options.number("beta", quirl::BETA, 0.0..=1.0)?;
+            let object: SharedRedundancyFactory = Arc::new(Quirl::object().with_beta(beta));
+            options.are_by_key().then_some(object)
         },
     },
     BuiltIn {
         name: Quirl::BURST,
-        usage: "quirl-burst or quirl-burst:BYTES,MILLISECONDS (burst size, jitter)",
-        keys: &[],
+        usage: "quirl-burst, quirl-burst:BYTES,MILLISECONDS (burst size, jitter), or with beta=SHARE (of the \
+                packets in flight, at most) behind",
+        keys: &["beta"],
         parse: |options| {
-            let (bytes, jitter) = match *options.places()? {
+            let beta = options.number("beta", quirl::BETA, 0.0..=1.0)?;
+            let (bytes, jitter) = match *options.before_keys() {
                 [] => (0, 0),
                 [bytes, jitter] => (bytes, jitter),
                 _ => return None,
             };
             let jitter = Duration::from_millis(u64::from(jitter));
-            Some(Arc::new(Quirl::burst(bytes, jitter)))
+            Some(Arc::new(Quirl::burst(bytes, jitter).with_beta(beta)))
         },
     },
     BuiltIn {
@@ -225,7 +229,9 @@ mod tests {
             "constant",
             "constant:25,20",
             "constant:3, 2, 20",
+            "quirl-object:beta=0.1",
             "quirl-burst:5000,40",
+            "quirl-burst:5000,40,beta=0.5",
             "flec-bulk:fill-cwnd=on",
             "flec-buffer:c=0.5,aside=10",
             "flec-message:deadline=250,interval=33.3,api=off",
@@ -254,6 +260,8 @@ mod tests {
             "constant:a",
             "none:1",
             "quirl-object:1",
+            "quirl-object:beta=2",
+            "quirl-burst:1,beta=0.5",
             "quirl-burst:1",
             "quirl-burst:bytes=1",
             "flec-bulk:1",

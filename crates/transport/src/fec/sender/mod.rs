@@ -73,8 +73,8 @@ pub struct PathState {
     pub smoothed_rtt: Duration,
     /// Smallest round-trip time.
     pub min_rtt: Duration,
-    /// Latest round-trip time.
-    pub latest_rtt: Duration,
+    /// Smallest of the newest samples of it.
+    pub calm_rtt: Duration,
     /// Probe timeout, without backoff.
     pub probe_timeout: Duration,
     /// Bytes.
@@ -293,25 +293,52 @@ impl FecSender {
     fn plan(&self, window: CodingWindow, payload: usize) -> Option<RepairPlan> {
         let encoder = &self.source.encoder;
         let remembered = self.peer.remembered(encoder.next_id());
-        let mut first = window.first.max(encoder.window().first).max(remembered);
-        // Symbols from before the path's MTU shrank may be too long.
-        while first < window.end() {
-            let len = u16::try_from(window.end() - first).ok()?;
-            let window = CodingWindow { first, len };
-            let key = self.repairs.key(window)?;
-            let symbol_len = encoder.repair_len(window).ok()?;
-            let header = Repair::header_len(first, len.into(), key.into(), symbol_len);
-            let bytes = u64::from(len) * symbol_len as u64;
-            if header + symbol_len <= payload && bytes <= self.peer.bytes() {
-                return Some(RepairPlan {
-                    window,
-                    key,
-                    len: symbol_len,
-                });
-            }
-            first += 1;
+        let first = window.first.max(encoder.window().first).max(remembered);
+        let end = window.end();
+        let whole = CodingWindow {
+            first,
+            len: u16::try_from(end.checked_sub(first)?).ok()?,
+        };
+        // A block whose keys are used up has no other repair symbol.
+        self.repairs.key(whole)?;
+        let longest = encoder.repair_len(whole).ok()?;
+        if let Some(plan) = self.plan_of(whole, longest, payload) {
+            return Some(plan);
         }
-        None
+        // Symbols from before the path's MTU shrank may be too long, and the peer's decoder too small. From the
+        // end on, so that the longest symbol of each window is known from that before.
+        let (mut fits, mut longest) = (None, 0);
+        for len in 1..=whole.len {
+            let first = end - u64::from(len);
+            let oldest = encoder.repair_len(CodingWindow { first, len: 1 }).ok()?;
+            longest = longest.max(oldest);
+            if longest > payload || u64::from(len) * longest as u64 > self.peer.bytes() {
+                break;
+            }
+            let plan = self.plan_of(CodingWindow { first, len }, longest, payload);
+            fits = plan.or(fits);
+        }
+        fits
+    }
+
+    /// The next repair symbol over `window`, of `symbol_len` bytes, if packet and decoder have room for it.
+    fn plan_of(
+        &self,
+        window: CodingWindow,
+        symbol_len: usize,
+        payload: usize,
+    ) -> Option<RepairPlan> {
+        let bytes = u64::from(window.len) * symbol_len as u64;
+        if window.len == 0 || symbol_len > payload || bytes > self.peer.bytes() {
+            return None;
+        }
+        let key = self.repairs.key(window)?;
+        let header = Repair::header_len(window.first, window.len.into(), key.into(), symbol_len);
+        (header + symbol_len <= payload).then_some(RepairPlan {
+            window,
+            key,
+            len: symbol_len,
+        })
     }
 
     /// Writes the repair symbol to `out`, which is as long as the plan says; false if it cannot be

@@ -23,7 +23,7 @@ use crate::time::Instant;
 const SHARE: f64 = 0.3;
 /// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
 /// uses the link, and who pays for its bytes, is not ours to know.
-const PRICE: f64 = 0.03;
+const PRICE: f64 = 0.01;
 /// Packets of a flight that is asked about, at most.
 const LONGEST_FLIGHT: u64 = 256;
 /// Seconds of work of both ends that a protected packet costs: kept until it is acknowledged, and coded
@@ -57,6 +57,8 @@ struct Terms {
     tail: bool,
     /// Retransmission may be in time for a deadline.
     retry: bool,
+    /// Flow control makes a loss hold up everything.
+    way: bool,
 }
 
 /// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.
@@ -106,9 +108,9 @@ fn is_lossy(view: &RedundancyView) -> bool {
 impl Auto {
     pub(super) const NAME: &'static str = "auto";
     pub(super) const USAGE: &'static str =
-        "auto, or auto:TERM=off to leave a term out: forecast, bursts, cost, tail, retry";
+        "auto, or auto:TERM=off to leave a term out: forecast, bursts, cost, tail, retry, way";
     pub(super) const KEYS: &'static [&'static str] =
-        &["forecast", "bursts", "cost", "tail", "retry"];
+        &["forecast", "bursts", "cost", "tail", "retry", "way"];
 
     pub(super) fn parse(options: &Options<'_>) -> Option<Self> {
         let on = |key| options.switch(key, true);
@@ -119,6 +121,7 @@ impl Auto {
                 cost: on("cost")?,
                 tail: on("tail")?,
                 retry: on("retry")?,
+                way: on("way")?,
             },
             deadlines: Deadlines::default(),
             sources: 0,
@@ -137,6 +140,7 @@ impl Auto {
         let repair = view.repair_loss.as_ref();
         Odds {
             chain: self.chain(view),
+            likely: Chain::likely(&view.loss, self.terms.forecast, self.terms.bursts),
             elsewhere: repair.map(|loss| Chain::of(loss, self.terms.forecast, self.terms.bursts)),
             strength: view.strength,
         }
@@ -223,7 +227,9 @@ impl Auto {
         let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
         // On the way what is merely assumed of a new path is not worth a fixed share of the link.
         let known = view.loss.now.0 >= KNOWN_LOSSES;
-        let flow = view.flow_window.filter(|_| lately && known);
+        let flow = view
+            .flow_window
+            .filter(|_| self.terms.way && lately && known);
         // What is under way now flow control has let pass: its window grows.
         let flow = flow.map(|flow| flow.max(view.bytes_in_flight));
         flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
@@ -248,7 +254,7 @@ impl Auto {
     /// first time nothing was lost before that would tell. Where losses are known that congestion does
     /// not account for, those are weighed as ever.
     fn overshoots(&self, view: &RedundancyView) -> bool {
-        let rise = view.latest_rtt.saturating_sub(view.min_rtt);
+        let rise = view.calm_rtt.saturating_sub(view.min_rtt);
         let queue = rise > (view.min_rtt / 8).max(Duration::from_millis(2));
         let unproven = view.bytes_in_flight > view.congestion_window / 2;
         let known = !view.loss.tense && view.loss.now.0 >= KNOWN_LOSSES;
@@ -284,9 +290,9 @@ impl RedundancyScheduler for Auto {
     }
 
     fn protects(&self, view: &RedundancyView) -> bool {
-        match view.deadline {
-            // None of the messages whose fate is open has less time than the nearest.
-            Some(nearest) => Deadlines::protects(view, nearest, self.terms.retry),
+        match view.lifetime {
+            Some(_) if !self.terms.retry => true,
+            Some(lifetime) => Deadlines::protects(view, lifetime, self.chain(view)),
             None => self.worth && is_lossy(view) && Quirl::is_of_last_flight(view),
         }
     }
@@ -496,7 +502,7 @@ mod tests {
         let start = RedundancyView {
             slow_start: true,
             min_rtt: Duration::from_millis(100),
-            latest_rtt: Duration::from_millis(130),
+            calm_rtt: Duration::from_millis(130),
             bytes_in_flight: 200_000,
             loss: LossEstimate {
                 packets: 100.0,
@@ -512,7 +518,7 @@ mod tests {
         other.slow_start = false;
         assert!(ask("", other) > 0);
         other = start;
-        other.latest_rtt = Duration::from_millis(105);
+        other.calm_rtt = Duration::from_millis(105);
         assert!(ask("", other) > 0);
         other = start;
         other.bytes_in_flight = 100_000;

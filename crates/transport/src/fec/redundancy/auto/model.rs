@@ -20,7 +20,9 @@ const PRIOR_PACKETS: f64 = 50.0;
 /// Losses among these.
 const PRIOR_LOSSES: f64 = 0.5;
 /// Losses followed by a packet whose fate is known, and arrivals among these packets.
-const PRIOR_AFTER_LOSS: (f64, f64) = (2.0, 1.7);
+const PRIOR_AFTER_LOSS: (f64, f64) = (1.0, 0.7);
+/// A standard deviation of the chance of an arrival after a loss that is as good as none.
+const SURE: f64 = 0.05;
 /// Packets that the estimate of all states counts for where that of congestion is asked for.
 const PRIOR_STATE: f64 = 100.0;
 
@@ -38,6 +40,44 @@ impl Chain {
     /// packets, one loss in seven followed by another. `forecast`: for the state of the queue now,
     /// else on average; `bursts`: with runs of losses, else each for itself.
     pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
+        let rate = Self::rate_of(loss, forecast);
+        let (arrivals, known) = after_loss(loss);
+        Self::new(rate, if bursts { arrivals / known } else { 1.0 - rate })
+    }
+
+    /// As [`Self::of`], for what is not known of the length of runs: few losses say little of it, and long
+    /// runs are what more repair symbols are for. Two chains, each with how likely it is: they have
+    /// the mean, variance and skewness of what is known (a beta distribution; Gauss's quadrature).
+    pub(super) fn likely(loss: &LossEstimate, forecast: bool, bursts: bool) -> [(f64, Self); 2] {
+        let mean = Self::of(loss, forecast, bursts);
+        let (arrivals, known) = after_loss(loss);
+        let lost = known - arrivals;
+        let first = lost / known;
+        let second = first * (lost + 1.0) / (known + 1.0);
+        let third = second * (lost + 2.0) / (known + 2.0);
+        let variance = second - first * first;
+        if !bursts || variance < SURE * SURE {
+            return [(1.0, mean), (0.0, mean)];
+        }
+        let sum = (third - first * second) / variance;
+        let product = sum * first - second;
+        let half = (sum * sum / 4.0 - product).max(0.0).sqrt();
+        let (low, high) = (sum / 2.0 - half, sum / 2.0 + half);
+        let weight = ((first - low) / (high - low)).clamp(0.0, 1.0);
+        let rate = Self::rate_of(loss, forecast);
+        [
+            (1.0 - weight, Self::new(rate, 1.0 - low)),
+            (weight, Self::new(rate, 1.0 - high)),
+        ]
+    }
+
+    fn new(rate: f64, q: f64) -> Self {
+        let q = q.clamp(0.05, 1.0);
+        let p = (rate * q / (1.0 - rate)).clamp(0.0, 1.0);
+        Self { p, q }
+    }
+
+    fn rate_of(loss: &LossEstimate, forecast: bool) -> f64 {
         let packets = sound(loss.packets);
         let lost = sound(loss.rate).min(1.0) * packets;
         let all = (lost + PRIOR_LOSSES) / (packets + PRIOR_PACKETS);
@@ -52,16 +92,7 @@ impl Chain {
                 (losses + assumed * PRIOR_PACKETS) / (of + PRIOR_PACKETS)
             }
         };
-        let rate = rate.clamp(0.0, 0.5);
-        let q = if bursts {
-            let known = sound(loss.after_loss);
-            let arrivals = known * sound(loss.arrival_after_loss).min(1.0) + PRIOR_AFTER_LOSS.1;
-            (arrivals / (known + PRIOR_AFTER_LOSS.0)).clamp(0.05, 1.0)
-        } else {
-            1.0 - rate
-        };
-        let p = (rate * q / (1.0 - rate)).clamp(0.0, 1.0);
-        Self { p, q }
+        rate.clamp(0.0, 0.5)
     }
 
     /// Share of packets lost.
@@ -111,6 +142,8 @@ impl Chain {
 pub(super) struct Odds {
     /// Packets.
     pub(super) chain: Chain,
+    /// What the chain may be, with how likely that is: [`Chain::likely`].
+    pub(super) likely: [(f64, Chain); 2],
     /// Repair symbols, where they take another path than most of the packets: what happened to these says
     /// nothing of them then.
     pub(super) elsewhere: Option<Chain>,
@@ -124,6 +157,7 @@ impl Odds {
     fn alike(chain: Chain, strength: Strength) -> Self {
         Self {
             chain,
+            likely: [(1.0, chain), (0.0, chain)],
             elsewhere: None,
             strength,
         }
@@ -139,7 +173,7 @@ impl Odds {
     /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
     pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
         let mut rescued = [0.0; MOST + 1];
-        self.play(packets, known, |repairs, outcome| {
+        self.play_likely(packets, known, |repairs, outcome| {
             // Nothing is lost: nothing to rescue.
             if outcome.losses > 0
                 && let Some(rescued) = rescued.get_mut(repairs)
@@ -157,7 +191,7 @@ impl Odds {
         let messages = messages.max(1) as f64;
         // What is beyond the table loses them all.
         let mut late = [1.0; MOST + 1];
-        self.play(packets, 0, |repairs, outcome| {
+        self.play_likely(packets, 0, |repairs, outcome| {
             if let Some(late) = late.get_mut(repairs) {
                 let hit = (outcome.losses + outcome.repairs_lost) as f64 / messages;
                 let missed = (1.0 - outcome.rebuilt) * hit.min(1.0);
@@ -165,6 +199,18 @@ impl Odds {
             }
         });
         late.map(|late| f64::max(late, 0.0))
+    }
+
+    /// As [`Self::play`], for each chain that is likely.
+    fn play_likely(self, packets: u64, known: u64, mut each: impl FnMut(usize, Outcome)) {
+        for (weight, chain) in self.likely {
+            if weight > 0.0 {
+                Self { chain, ..self }.play(packets, known, |repairs, mut outcome| {
+                    outcome.chance *= weight;
+                    each(repairs, outcome);
+                });
+            }
+        }
     }
 
     /// Tells `each` of all that can happen to `packets` packets, with `known` more lost before, and to 0
@@ -250,6 +296,13 @@ fn step(chain: Chain, arrived: &mut [f64; MOST + 1], lost: &mut [f64; MOST + 1])
 fn sum_at((arrived, lost): &Ends, losses: usize) -> f64 {
     let at = |chances: &[f64; MOST + 1]| chances.get(losses).copied().unwrap_or(0.0);
     at(arrived) + at(lost)
+}
+
+/// Arrivals after a loss, and losses followed by a packet whose fate is known, with those that are assumed.
+fn after_loss(loss: &LossEstimate) -> (f64, f64) {
+    let known = sound(loss.after_loss);
+    let arrivals = known * sound(loss.arrival_after_loss).min(1.0);
+    (arrivals + PRIOR_AFTER_LOSS.1, known + PRIOR_AFTER_LOSS.0)
 }
 
 /// A count; 0 for what is none.
@@ -345,9 +398,8 @@ mod tests {
     fn repair_symbols_elsewhere_are_lost_there() {
         let (lossy, calm) = (Chain { p: 0.1, q: 0.3 }, Chain { p: 0.0, q: 1.0 });
         let odds = |elsewhere| Odds {
-            chain: lossy,
             elsewhere,
-            strength: Strength::Any,
+            ..Odds::alike(lossy, Strength::Any)
         };
         let (same, other) = (odds(None).late(10, 1), odds(Some(calm)).late(10, 1));
         assert_eq!(same[0], other[0]);
