@@ -15,9 +15,11 @@ use crate::{
     time::{Instant, earliest},
 };
 
-/// Share of messages that may come late, as it is counted here: half as many do, since repair symbols for the
-/// next deadline cover what is still open (`tautline lab run fec-messages`).
-const LATE: f64 = 2e-3;
+/// Share of messages that may come late.
+const LATE: f64 = 1e-3;
+/// How many times fewer do than is counted where repair symbols leave: those for the next deadline cover what
+/// is still open (`tautline lab run fec-messages`).
+const OVERLAP: f64 = 2.0;
 /// The same over several paths: there it competes with sending everything twice.
 const LATE_OF_SEVERAL: f64 = 1e-4;
 /// Round-trip times from a packet to its retransmission where the time threshold tells.
@@ -243,6 +245,15 @@ fn aim(view: &RedundancyView) -> f64 {
     }
 }
 
+/// The same as it is counted for so many repair symbols.
+fn counted_as(view: &RedundancyView, repairs: u16) -> f64 {
+    if repairs > 0 && view.paths <= 1 {
+        OVERLAP * aim(view)
+    } else {
+        aim(view)
+    }
+}
+
 fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     let first = due.ids.start.max(open);
     if first >= due.ids.end {
@@ -253,9 +264,12 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
         // The window ends with the newest packet, so it covers what left since besides.
         let packets = view.sources.saturating_sub(first);
         let late = odds.late(packets, due.messages);
-        let enough = late.iter().position(|late| *late <= aim(view));
+        let enough = (0..)
+            .zip(late)
+            .find(|(count, late)| *late <= counted_as(view, *count));
+        let enough = enough.map_or(MOST as u64, |(count, _)| count.into());
         return Repairs {
-            count: counted((enough.unwrap_or(MOST) as u64).min(packets)),
+            count: counted(enough.min(packets)),
             window: counted(packets),
             behind: 0,
         };
@@ -275,7 +289,7 @@ fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
     let again = in_vain.max(1.0 - odds.repair_chain().q);
     let mut late = before * in_vain * packets_late;
     let mut count = 1;
-    while late > aim(view) && count < COPIES {
+    while late > counted_as(view, count) && count < COPIES {
         late *= again;
         count += 1;
     }
