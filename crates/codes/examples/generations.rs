@@ -5,7 +5,7 @@
 //! Zverev (2023), s3.2: 2,000 source symbols in time slots, and after every `g / overlap` of them so many
 //! repair symbols over the latest `g`; both are lost alike, nothing is sent again, and the decoder
 //! remembers all. An experiment succeeds if every source symbol arrives or is rebuilt. *Saturation
-//! overhead*: the least share of repair symbols among all symbols (eq. 3.4) with which each of so many
+//! overhead*: the least share of repair symbols among all symbols (eq. 3.4) that bisection finds with which each of so many
 //! experiments (100, unless told otherwise) does. *Delay*: time slots from a source symbol to the moment at which it and
 //! all before it are there, on average, at that overhead.
 //!

@@ -39,6 +39,11 @@ impl RepairQueue {
         self.runs.front().map(|(run, _)| *run)
     }
 
+    /// How many are to cover that run.
+    pub(super) fn first_run_len(&self) -> u16 {
+        self.runs.front().map_or(0, |(_, count)| *count)
+    }
+
     /// A scheduler wants so many, at most [`Self::room`].
     pub(super) fn push(&mut self, run: CodingWindow, count: u16) {
         self.covered = self.covered.max(run.end());

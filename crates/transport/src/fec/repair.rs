@@ -14,6 +14,9 @@ pub(super) const KEYS: u32 = 1 << 14;
 /// Repair symbols whose fate is remembered. 40 bytes each.
 const REMEMBERED: usize = 512;
 
+/// Source and repair symbols of a block, at most (`tautline_codes::reed_solomon`).
+const BLOCK: u32 = 256;
+
 /// Whether a repair symbol may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RepairFate {
@@ -128,7 +131,29 @@ impl RepairLog {
             // One after the other: any so many of them rebuild as many losses.
             Numbering::Endless => Some(self.next_key % KEYS),
             Numbering::Groups(groups) => Some(index).filter(|key| *key < len.min(groups.into())),
-            Numbering::Block => Some(index).filter(|key| *key + len < 256),
+            Numbering::Block => Some(index).filter(|key| *key + len < BLOCK),
+        }
+    }
+
+    /// The end of `window` that `count` more repair symbols can be made over: a block code has no more than 256
+    /// symbols in all, and a group of repair symbols goes on over the window that it began with.
+    pub(super) fn fitting(&self, window: CodingWindow, count: u16) -> CodingWindow {
+        if self.numbering != Numbering::Block {
+            return window;
+        }
+        if let Some(begun) = self.last_window
+            && begun.end() == window.end()
+            && begun.first >= window.first
+            && self.next_key + u32::from(begun.len) < BLOCK
+        {
+            return begun;
+        }
+        let len = window
+            .len
+            .min(BLOCK as u16 - count.clamp(1, BLOCK as u16 / 2));
+        CodingWindow {
+            first: window.end() - u64::from(len),
+            len,
         }
     }
 

@@ -48,7 +48,7 @@ fn sender_of(scheduler: &str, count: u64) -> FecSender {
 }
 
 fn send(sender: &mut FecSender, number: u64, len: usize) {
-    let symbol = vec![number as u8 + 1; len];
+    let symbol = vec![(number as u8).wrapping_add(1); len];
     assert_eq!(sender.on_source(PATH, number, &symbol), Some(number));
     sender.on_packet_sent(PATH, number);
     sender.ask(Occasion::SlotFree, NOW);
@@ -735,6 +735,30 @@ fn sender_by(code: &str, count: u16) -> FecSender {
     (0..9).for_each(|number| send(&mut sender, number, 100));
     assert_eq!(repairs(&mut sender, 1_300).len(), usize::from(count));
     sender
+}
+
+/// A block code has 256 symbols, and makes as many repair symbols of a longer flight over its end.
+#[test]
+fn long_flights_have_as_many_with_block_codes() {
+    for flight in [100, 225, 226, 240, 255, 256, 300] {
+        let made = |code: &str| {
+            let config = FecConfig {
+                schemes: vec![code_by_name(code).unwrap()],
+                ..config(&format!("constant:{},{flight}", flight + 30))
+            };
+            let mut sender = sender_with(&config);
+            (0..flight).for_each(|number| send(&mut sender, number, 100));
+            repairs(&mut sender, 1_300)
+        };
+        let (blocks, rateless) = (made("reed-solomon"), made("rlc"));
+        assert_eq!((blocks.len(), rateless.len()), (30, 30), "{flight}");
+        // All over one window, which ends with the flight.
+        let window = |((first, len, _), _): &((u64, u64, u64), Vec<u8>)| (*first, *len);
+        let (first, len) = window(&blocks[0]);
+        assert!(blocks.iter().all(|repair| window(repair) == (first, len)));
+        assert_eq!(first + len, flight);
+        assert_eq!(len, flight.min(226));
+    }
 }
 
 #[test]

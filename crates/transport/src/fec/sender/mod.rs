@@ -299,6 +299,7 @@ impl FecSender {
             first,
             len: u16::try_from(end.checked_sub(first)?).ok()?,
         };
+        let whole = self.repairs.fitting(whole, self.queue.first_run_len());
         // A block whose keys are used up has no other repair symbol.
         self.repairs.key(whole)?;
         let longest = encoder.repair_len(whole).ok()?;

@@ -178,10 +178,14 @@ impl Auto {
     /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
     /// and what those beyond may save.
     fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        let rescued = self.odds(view).rescued(packets, missing);
-        let (delay, cost) = (self.delay(view, packets), self.cost(view));
         // One at least: a single packet is all there is of many answers.
         let most = ((SHARE * packets as f64).floor() as u64).max(1);
+        if sent >= most {
+            return (sent, 0.0);
+        }
+        let counted = usize::try_from(most).unwrap_or(MOST);
+        let rescued = self.odds(view).rescued(packets, missing, counted);
+        let (delay, cost) = (self.delay(view, packets), self.cost(view));
         let worth = |(repairs, chance): (u64, f64)| chance * delay - repairs as f64 * cost;
         let start = rescued.get(usize::try_from(sent).unwrap_or(usize::MAX));
         let Some(start) = start.copied() else {

@@ -116,7 +116,7 @@ impl Chain {
     /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
     #[cfg(test)]
     pub(super) fn rescued(self, packets: u64, known: u64, strength: Strength) -> [f64; MOST + 1] {
-        Odds::alike(self, strength).rescued(packets, known)
+        Odds::alike(self, strength).rescued(packets, known, MOST)
     }
 
     /// As [`Odds::late`] with repair symbols that fare as packets do.
@@ -168,12 +168,13 @@ impl Odds {
         self.elsewhere.unwrap_or(self.chain)
     }
 
-    /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
-    /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
-    /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
-    pub(super) fn rescued(self, packets: u64, known: u64) -> [f64; MOST + 1] {
+    /// For 0 to `most` repair symbols, [`MOST`] at most, sent behind `packets` packets, of which `known` more are
+    /// known to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
+    /// lost does nothing. Work: at most [`LONGEST`] times `most`, and `most` cubed, twice.
+    pub(super) fn rescued(self, packets: u64, known: u64, most: usize) -> [f64; MOST + 1] {
         let mut rescued = [0.0; MOST + 1];
-        self.play_likely(packets, known, |repairs, outcome| {
+        // More losses than repair symbols are not rebuilt.
+        self.play_likely(packets, known, most.min(MOST), |repairs, outcome| {
             // Nothing is lost: nothing to rescue.
             if outcome.losses > 0
                 && let Some(rescued) = rescued.get_mut(repairs)
@@ -191,7 +192,7 @@ impl Odds {
         let messages = messages.max(1) as f64;
         // What is beyond the table loses them all.
         let mut late = [1.0; MOST + 1];
-        self.play_likely(packets, 0, |repairs, outcome| {
+        self.play_likely(packets, 0, MOST, |repairs, outcome| {
             if let Some(late) = late.get_mut(repairs) {
                 let hit = (outcome.losses + outcome.repairs_lost) as f64 / messages;
                 let missed = (1.0 - outcome.rebuilt) * hit.min(1.0);
@@ -202,10 +203,16 @@ impl Odds {
     }
 
     /// As [`Self::play`], for each chain that is likely.
-    fn play_likely(self, packets: u64, known: u64, mut each: impl FnMut(usize, Outcome)) {
+    fn play_likely(
+        self,
+        packets: u64,
+        known: u64,
+        most: usize,
+        mut each: impl FnMut(usize, Outcome),
+    ) {
         for (weight, chain) in self.likely {
             if weight > 0.0 {
-                Self { chain, ..self }.play(packets, known, |repairs, mut outcome| {
+                Self { chain, ..self }.play(packets, known, most, |repairs, mut outcome| {
                     outcome.chance *= weight;
                     each(repairs, outcome);
                 });
@@ -214,15 +221,16 @@ impl Odds {
     }
 
     /// Tells `each` of all that can happen to `packets` packets, with `known` more lost before, and to 0
-    /// to [`MOST`] repair symbols behind them: first how many these are.
-    fn play(self, packets: u64, known: u64, mut each: impl FnMut(usize, Outcome)) {
+    /// to `most` repair symbols behind them: first how many these are. More losses than `most` are left out.
+    fn play(self, packets: u64, known: u64, most: usize, mut each: impl FnMut(usize, Outcome)) {
         let Self {
             chain, strength, ..
         } = self;
-        let (mut arrived, mut lost) = chain.start(known);
+        let mut ends = chain.start(known);
         for _ in 0..packets.min(LONGEST) {
-            step(chain, &mut arrived, &mut lost);
+            step(chain, &mut ends, most);
         }
+        let (arrived, lost) = ends;
         // What becomes of repair symbols does not depend on how many losses there were, but on whether
         // the last packet was one.
         let mut after_arrival = ([0.0; MOST + 1], [0.0; MOST + 1]);
@@ -232,15 +240,15 @@ impl Odds {
             (after_arrival, after_loss) = (elsewhere.start(0), elsewhere.start(0));
         }
         let repair_chain = self.repair_chain();
-        for repairs in 0..=MOST {
+        for repairs in 0..=most {
             if repairs > 0 {
-                step(repair_chain, &mut after_arrival.0, &mut after_arrival.1);
-                step(repair_chain, &mut after_loss.0, &mut after_loss.1);
+                step(repair_chain, &mut after_arrival, most);
+                step(repair_chain, &mut after_loss, most);
             }
             let few = |ends: &Ends| (0..=repairs).map(|lost| sum_at(ends, lost)).collect();
             let lost_repairs: [SmallVec<[f64; MOST + 1]>; 2] =
                 [few(&after_arrival), few(&after_loss)];
-            for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate() {
+            for (losses, (arrived, lost)) in arrived.iter().zip(&lost).enumerate().take(most + 1) {
                 if arrived + lost < NEGLIGIBLE {
                     continue;
                 }
@@ -281,10 +289,10 @@ struct Outcome {
     rebuilt: f64,
 }
 
-/// One more packet.
-fn step(chain: Chain, arrived: &mut [f64; MOST + 1], lost: &mut [f64; MOST + 1]) {
+/// One more packet, as far as `most` losses.
+fn step(chain: Chain, (arrived, lost): &mut Ends, most: usize) {
     let (mut from_arrived, mut from_lost) = (0.0, 0.0);
-    for (arrived, lost) in arrived.iter_mut().zip(lost.iter_mut()) {
+    for (arrived, lost) in arrived.iter_mut().zip(lost.iter_mut()).take(most + 1) {
         let (a, l) = (*arrived, *lost);
         *arrived = a * (1.0 - chain.p) + l * chain.q;
         // Of those with one loss less.
