@@ -47,6 +47,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-bto",
     "fec-buffer",
     "fec-bulk",
+    "fec-bulk-runs",
     "fec-messages",
     "fec-starlink",
     "fec-fairness",
