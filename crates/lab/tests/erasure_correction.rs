@@ -302,5 +302,11 @@ design = {{ kind = "grid" }}
         };
         let gains = object < most_object && auto < most_auto;
         assert!(runs > 60 && gains, "{direction}");
+        // Why the medians asked for, 0.70 and 0.77, are not: what they would take. docs/results/fec.md.
+        let out_of_reach = match direction {
+            "down" => without > 0.70,
+            _ => coded > 0.77,
+        };
+        assert!(out_of_reach, "{direction}");
     }
 }

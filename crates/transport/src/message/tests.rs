@@ -247,9 +247,18 @@ fn the_outlook_names_the_nearest_deadline_that_can_be_met() {
     let now = outlook(&room, 0);
     assert_eq!((now.deadline, now.next_message_at), (Some(at(200)), None));
     assert!(!now.message_ends, "all of them wait");
+    // The least time that one of them had, whichever is due first.
+    let lifetime = |room: &Room, now| outlook(room, now).lifetime.map(|time| time.as_millis());
+    assert_eq!(lifetime(&room, 0), Some(200));
+    assert_eq!(lifetime(&room, 151), Some(300), "too late for the other");
+    room.send(120, 10, &by(260)).unwrap();
+    assert_eq!(lifetime(&room, 120), Some(140));
+    assert_eq!(outlook(&room, 120).deadline, Some(at(200)));
     assert_eq!(outlook(&room, 150).deadline, Some(at(200)));
-    assert_eq!(outlook(&room, 151).deadline, Some(at(300)));
-    assert_eq!(outlook(&room, 251).deadline, None);
+    assert_eq!(outlook(&room, 151).deadline, Some(at(260)));
+    assert_eq!(outlook(&room, 211).deadline, Some(at(300)));
+    let over = outlook(&room, 251);
+    assert_eq!((over.deadline, over.lifetime), (None, None));
 }
 
 #[test]

@@ -139,3 +139,24 @@ impl RttEstimator {
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jitter lifts some samples, a queue that stands all of them.
+    #[test]
+    fn calm_is_the_least_of_the_newest() {
+        let ms = Duration::from_millis;
+        let mut rtt = RttEstimator::new(ms(333));
+        let after = |rtt: &mut RttEstimator, sample| {
+            rtt.update(ms(sample), Duration::ZERO);
+            (rtt.recent(), rtt.calm())
+        };
+        assert_eq!(after(&mut rtt, 50), (ms(50), ms(50)));
+        assert_eq!(after(&mut rtt, 80), (ms(50), ms(50)));
+        assert_eq!(after(&mut rtt, 90), (ms(80), ms(50)));
+        assert_eq!(after(&mut rtt, 85), (ms(85), ms(80)));
+        assert_eq!(after(&mut rtt, 60), (ms(60), ms(60)));
+    }
+}

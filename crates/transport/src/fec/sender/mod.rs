@@ -313,7 +313,7 @@ impl FecSender {
             let first = end - u64::from(len);
             let oldest = encoder.repair_len(CodingWindow { first, len: 1 }).ok()?;
             longest = longest.max(oldest);
-            if longest > payload || u64::from(len) * longest as u64 > self.peer.bytes() {
+            if !self.takes(len, longest, payload) {
                 break;
             }
             let plan = self.plan_of(CodingWindow { first, len }, longest, payload);
@@ -329,8 +329,7 @@ impl FecSender {
         symbol_len: usize,
         payload: usize,
     ) -> Option<RepairPlan> {
-        let bytes = u64::from(window.len) * symbol_len as u64;
-        if window.len == 0 || symbol_len > payload || bytes > self.peer.bytes() {
+        if !self.takes(window.len, symbol_len, payload) {
             return None;
         }
         let key = self.repairs.key(window)?;
@@ -340,6 +339,13 @@ impl FecSender {
             key,
             len: symbol_len,
         })
+    }
+
+    /// Whether packet and decoder have room for a repair symbol of `symbol_len` bytes over `len` symbols,
+    /// whatever its header takes.
+    fn takes(&self, len: u16, symbol_len: usize, payload: usize) -> bool {
+        let bytes = u64::from(len) * symbol_len as u64;
+        len > 0 && symbol_len <= payload && bytes <= self.peer.bytes()
     }
 
     /// Writes the repair symbol to `out`, which is as long as the plan says; false if it cannot be

@@ -65,7 +65,7 @@ struct Terms {
 ///
 /// *Without a deadline*, at the end of a burst (the application pauses, or flow control blocks), with `n`
 /// packets in flight: `r` repair symbols save `P(r) D` and cost `r t`. `P(r)` is the chance that
-/// something of the `n` is lost and all of it rebuilt by the code in use ([`Chain::rescued`]); `D` how much later it
+/// something of the `n` is lost and all of it rebuilt by the code in use ([`Odds::rescued`]); `D` how much later it
 /// would otherwise be complete, see [`Self::delay`]; `t` how long a repair symbol holds up what may
 /// follow. The `r` with the largest difference is taken, at most 0.3 `n`; those under way count.
 /// In the middle of a transfer nothing is sent, since retransmission goes on beside new data, and only a

@@ -36,8 +36,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// What `loss` tells, with what is assumed where it tells little: the first half of a loss in 50
-    /// packets, one loss in seven followed by another. `forecast`: for the state of the queue now,
+    /// What `loss` tells, with what is assumed where it tells little: half a loss in 50 packets, 0.3 of one
+    /// loss followed by another. `forecast`: for the state of the queue now,
     /// else on average; `bursts`: with runs of losses, else each for itself.
     pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
         let rate = Self::rate_of(loss, forecast);
@@ -111,9 +111,7 @@ impl Chain {
         rate + (1.0 - rate) * memory.powf(later.max(1) as f64)
     }
 
-    /// For 0 to [`MOST`] repair symbols sent behind `packets` packets, of which `known` more are known
-    /// to be lost: the chance that something is lost, and all of it rebuilt. A repair symbol that is
-    /// lost does nothing. Work: at most [`LONGEST`] times [`MOST`], and [`MOST`] cubed.
+    /// As [`Odds::rescued`] with repair symbols that fare as packets do.
     #[cfg(test)]
     pub(super) fn rescued(self, packets: u64, known: u64, strength: Strength) -> [f64; MOST + 1] {
         Odds::alike(self, strength).rescued(packets, known, MOST)
@@ -445,6 +443,56 @@ mod tests {
             assert!(late[..12].is_sorted_by(|a, b| a >= b), "{late:?}");
         }
         assert_eq!(ten.iter().position(|late| *late < 1e-3), Some(2));
+    }
+
+    /// The two chains against the moments of the beta distribution that they stand for.
+    #[test]
+    fn what_is_not_known_of_runs_is_two_chains() {
+        let of = |after_loss: f64, arrival_after_loss: f64| LossEstimate {
+            packets: 1_000.0,
+            rate: 0.02,
+            now: (20.0, 1_000.0),
+            arrival_after_loss,
+            after_loss,
+            ..LossEstimate::default()
+        };
+        for loss in [LossEstimate::default(), of(4.0, 0.5), of(20.0, 0.9)] {
+            let mean = Chain::of(&loss, true, true);
+            let likely = Chain::likely(&loss, true, true);
+            let moment = |power| -> f64 {
+                let of = |(weight, chain): (f64, Chain)| weight * (1.0 - chain.q).powi(power);
+                likely.into_iter().map(of).sum()
+            };
+            let (arrivals, known) = after_loss(&loss);
+            let lost = known - arrivals;
+            let mut expected = 1.0;
+            for (power, more) in [(1, 0.0), (2, 1.0), (3, 2.0)] {
+                expected *= (lost + more) / (known + more);
+                assert!((moment(power) - expected).abs() < 1e-9, "{power} {loss:?}");
+            }
+            assert!((moment(0) - 1.0).abs() < 1e-12);
+            for (_, chain) in likely {
+                assert!((chain.rate() - mean.rate()).abs() < 1e-9, "as many losses");
+            }
+            // Without runs there is nothing to be unsure of.
+            let single = Chain::of(&loss, true, false);
+            assert_eq!(Chain::likely(&loss, true, false)[0], (1.0, single));
+        }
+        let known = of(1_000.0, 0.4);
+        let mean = Chain::of(&known, true, true);
+        assert_eq!(Chain::likely(&known, true, true)[0], (1.0, mean));
+    }
+
+    #[test]
+    fn fewer_are_weighed_the_same() {
+        let odds = Odds::alike(Chain { p: 0.05, q: 0.4 }, Strength::Any);
+        let all = odds.rescued(20, 1, MOST);
+        for most in [0, 1, 6, MOST, usize::MAX] {
+            let few = odds.rescued(20, 1, most);
+            let weighed = most.min(MOST) + 1;
+            assert_eq!(few[..weighed], all[..weighed], "{most}");
+            assert!(few[weighed..].iter().all(|chance| *chance == 0.0));
+        }
     }
 
     #[test]
