@@ -174,3 +174,33 @@ design = {{ kind = "grid" }}
         }
     }
 }
+
+/// Two Wi-Fi paths that each stand still now and then, messages every 40 ms: what is overdue on one is sent on the
+/// other, though newer messages keep following it.
+#[test]
+fn what_is_overdue_leaves_for_the_other_path() {
+    let silences = r#"silences = { interval = "2 s", timing = "random", duration = { kind = "uniform", least = "20 ms", most = "200 ms" } }"#;
+    let records = records(&format!(
+        r#"
+name = "overdue"
+title = "Wi-Fi that falls silent, twice"
+network = {{ queue = "1 BDP", link = "wifi", paths = [{{ name = "a", {silences} }}, {{ name = "b", {silences} }}] }}
+flow = [{{ name = "main", workload = {{ kind = "messages", trace = "starlink", api = "messages", duration = "60 s" }} }}]
+solution = [
+  {{ name = "a", paths = "a", congestion = "bbr3-taut" }},
+  {{ name = "b", paths = "b", congestion = "bbr3-taut" }},
+  {{ name = "auto", multipath = "auto", congestion = "bbr3-taut" }},
+]
+run = {{ seeds = 5, limit = "90 s" }}
+design = {{ kind = "grid" }}
+"#
+    ));
+    let median = |records: &[Record]| {
+        let mut tails = all(records, "item_p99_ms");
+        tails.sort_by(f64::total_cmp);
+        tails[tails.len() / 2]
+    };
+    let [a, b, both] = [0, 1, 2].map(|solution| median(&records[solution]));
+    println!("99th percentile: {a:.1} and {b:.1} ms alone, {both:.1} together");
+    assert!(both < 0.75 * a.min(b), "{a} {b} {both}");
+}

@@ -2,7 +2,9 @@
 
 use super::{Connection, fates::frame_fates};
 use crate::{
+    multipath::PathStatus,
     observe,
+    path::Path,
     recovery::{Spaces, TimerAction, TimerContext},
     space::{PacketNumberSpace, SpaceKind},
     time::{Instant, earliest},
@@ -47,7 +49,22 @@ impl Connection {
             amplification_blocked: blocked,
             max_ack_delay: self.peer_max_ack_delay(),
             has_handshake_keys: self.keys.handshake.is_some(),
+            may_leave: self.has_choice_of_paths() && self.another_works(id),
         }
+    }
+
+    /// Whether a path that costs no more than this one, and is not in reserve, would take over its data.
+    fn another_works(&self, id: PathId) -> bool {
+        let Some(this) = self.paths.get(id) else {
+            return false;
+        };
+        let class = |path: &Path| path.cost.cost.class;
+        let mut others = self.paths.iter().filter(|path| path.id != id);
+        others.any(|path| {
+            let answers = path.is_usable() && !path.is_silent() && !path.is_spent();
+            let wanted = path.status.effective() == PathStatus::Available;
+            answers && wanted && class(path) <= class(this)
+        })
     }
 
     pub(crate) fn loss_timer(&mut self, id: PathId) -> Option<Instant> {

@@ -123,6 +123,7 @@ impl Recovery {
             self.pto_count = 0;
         }
         self.timer_anchor = now;
+        self.acked_at = now;
         self.tolerance.decay(now, self.rtt.smoothed());
         self.prune(space, now, context.peer_max_ack_delay);
         Ok(summary)

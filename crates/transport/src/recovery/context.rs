@@ -175,6 +175,8 @@ pub struct TimerContext {
     pub amplification_blocked: bool,
     /// The peer's max_ack_delay, or the longest asked of it by ACK_FREQUENCY.
     pub max_ack_delay: Duration,
+    /// Whether another path works: then what is overdue here is better sent there.
+    pub may_leave: bool,
 }
 
 /// What a timeout calls for.

@@ -109,6 +109,8 @@ pub struct Recovery {
     last_pto: Option<Instant>,
     /// Where a PTO without anything in flight counts from.
     timer_anchor: Instant,
+    /// When packets were acknowledged last.
+    acked_at: Instant,
     /// When the newest acknowledged packet of each space left.
     newest_acked_sent: [Option<Instant>; 3],
     /// Packets sent before this say nothing about persistent congestion.
@@ -176,6 +178,7 @@ impl Recovery {
             pto_count: 0,
             last_pto: None,
             timer_anchor: now,
+            acked_at: now,
             newest_acked_sent: [None; 3],
             first_rtt_sample: None,
             next_number: [0; 3],

@@ -125,6 +125,7 @@ impl Recovery {
         self.bytes_in_flight = 0;
         self.pto_count = 0;
         self.timer_anchor = now;
+        self.acked_at = now;
         self.newest_acked_sent = [None; 3];
         self.first_rtt_sample = None;
         self.started = false;

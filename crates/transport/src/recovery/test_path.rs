@@ -226,6 +226,7 @@ impl TestPath {
                 has_handshake_keys: true,
                 amplification_blocked: false,
                 max_ack_delay: MAX_ACK_DELAY,
+                may_leave: false,
             },
         }
     }

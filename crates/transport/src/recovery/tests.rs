@@ -436,6 +436,35 @@ fn handshake_packets_do_not_wait_for_the_ack_delay() {
     }
 }
 
+/// Over several paths: each packet sent would put a timeout off.
+#[test]
+fn where_data_may_leave_the_oldest_packet_counts() {
+    let mut path = TestPath::new();
+    path.send(at(0));
+    path.ack(at(100), &[0..=0]);
+    let pto = ms(100 + 200) + MAX_ACK_DELAY;
+    for sent in [1_000, 1_040, 1_080] {
+        path.send(at(sent));
+    }
+    assert_eq!(path.timer(), Some(at(1_080) + pto));
+    path.timers.may_leave = true;
+    assert_eq!(path.timer(), Some(at(1_000) + pto));
+    // As soon as anything is acknowledged, nothing stands still.
+    path.ack(at(1_120), &[1..=1]);
+    for sent in [1_130, 1_170] {
+        path.send(at(sent));
+    }
+    let pto = path.recovery.pto_base() + MAX_ACK_DELAY;
+    assert_eq!(path.timer(), Some(at(1_120) + pto));
+    // The probe that follows a timeout has its own time.
+    assert!(matches!(
+        path.timeout(at(1_120) + pto),
+        TimerAction::Probe { .. }
+    ));
+    path.send_in(SpaceKind::Data, at(1_500), |p| p.probe = true);
+    assert_eq!(path.timer(), Some(at(1_500) + 2 * pto));
+}
+
 #[test]
 fn data_waits_for_the_handshake_to_be_confirmed() {
     let mut path = TestPath::new();

@@ -144,6 +144,10 @@ impl Recovery {
     }
 
     /// The probe timeout and its space. RFC 9002 A.8 GetPtoTimeAndSpace.
+    ///
+    /// Where data may leave for another path, the packet that waits longest counts, not the newest: each
+    /// one sent would put the timeout off, and a path that stands still would keep what it has for as long as it is
+    /// given more. An acknowledgement of anything puts it off as well: a queue that grows is no standstill.
     fn probe_timeout(
         &self,
         spaces: &Spaces<'_>,
@@ -162,7 +166,15 @@ impl Recovery {
                     _ => Duration::ZERO,
                 };
                 let timeout = (base + max_ack_delay).saturating_mul(backoff);
-                Some((space.last_eliciting_sent? + timeout, kind))
+                let newest = space.last_eliciting_sent?;
+                let overdue = kind == SpaceKind::Data && context.may_leave && self.pto_count == 0;
+                let oldest = if overdue {
+                    space.oldest_eliciting_sent()
+                } else {
+                    None
+                };
+                let since = oldest.map_or(newest, |oldest| newest.min(oldest.max(self.acked_at)));
+                Some((since + timeout, kind))
             })
             .min_by_key(|&(at, _)| at);
         if armed.is_some() || context.peer_completed_address_validation {

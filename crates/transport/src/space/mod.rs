@@ -117,6 +117,11 @@ impl PacketNumberSpace {
         self.sent.eliciting_outstanding() > 0
     }
 
+    /// When the oldest ack-eliciting packet left that is still waited for.
+    pub(crate) fn oldest_eliciting_sent(&self) -> Option<Instant> {
+        self.sent.oldest_waiting().map(SentPacket::sent)
+    }
+
     /// Whether as many packets are tracked as the limits allow; probes and ACKs may still leave.
     pub fn is_full(&self) -> bool {
         self.sent.is_full()

@@ -191,6 +191,8 @@ pub(crate) struct SentPackets {
     token_base: u32,
     limit: usize,
     eliciting_outstanding: usize,
+    /// No packet below this number is waited for.
+    waiting_from: PacketNumber,
     /// Of the packets with these numbers none waits to be repeated by another path.
     repeated: Range<PacketNumber>,
     /// Tokens of packets that had to make room; reported lost with the next ACK or timeout.
@@ -206,6 +208,7 @@ impl SentPackets {
             token_base: 0,
             limit: limit.max(16),
             eliciting_outstanding: 0,
+            waiting_from: 0,
             repeated: 0..0,
             orphans: Vec::new(),
         }
@@ -264,6 +267,7 @@ impl SentPackets {
         self.tokens.extend(tokens.drain(..).take(most));
         self.eliciting_outstanding += usize::from(packet.ack_eliciting);
         self.ring.push_back(packet);
+        self.skip_settled();
         evicted
     }
 
@@ -470,8 +474,28 @@ impl SentPackets {
             }
             self.pop_front();
         }
+        self.skip_settled();
         shrink(&mut self.ring);
         shrink(&mut self.tokens);
+    }
+
+    /// Moves `waiting_from` up to the next packet that is waited for. Settled packets never go back, so that each
+    /// is passed over once.
+    fn skip_settled(&mut self) {
+        let from = self.index(self.waiting_from).unwrap_or(0);
+        let settled = self
+            .ring
+            .range(from.min(self.ring.len())..)
+            .take_while(|packet| !is_waited_for(packet))
+            .count();
+        self.waiting_from = self.waiting_from.max(self.base) + settled as u64;
+    }
+
+    /// The oldest ack-eliciting packet that is outstanding.
+    pub(crate) fn oldest_waiting(&self) -> Option<&SentPacket> {
+        let from = self.index(self.waiting_from).unwrap_or(0);
+        let mut newer = self.ring.range(from.min(self.ring.len())..);
+        newer.find(|packet| is_waited_for(packet))
     }
 
     /// Forgets everything, tokens included.
@@ -489,6 +513,10 @@ impl SentPackets {
     pub(crate) fn capacity(&self) -> usize {
         self.ring.capacity()
     }
+}
+
+fn is_waited_for(packet: &SentPacket) -> bool {
+    packet.fate == Fate::Outstanding && packet.ack_eliciting
 }
 
 /// The tokens of a packet that is not acknowledged yet.

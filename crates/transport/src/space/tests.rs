@@ -343,6 +343,29 @@ fn ack_only_packets_do_not_pile_up() {
     assert!(ring.end() - ring.base() < 100);
 }
 
+/// The oldest packet that is waited for: passed over are ACK-only, acknowledged and lost ones.
+#[test]
+fn the_oldest_that_is_waited_for_is_found_at_once() {
+    let mut ring = SentPackets::new(16);
+    let oldest = |ring: &SentPackets| ring.oldest_waiting().map(SentPacket::sent);
+    for number in 0..20 {
+        let mut packet = sent(number != 6);
+        packet.sent = at(number);
+        ring.push(number, packet, &mut Vec::new());
+    }
+    assert_eq!(oldest(&ring), Some(at(4)), "the first had to make room");
+    ring.lose(4, Fate::LostByTime, at(50), |_, _| ());
+    assert_eq!(oldest(&ring), Some(at(5)));
+    acked(&mut ring, 5, 5);
+    assert_eq!(oldest(&ring), Some(at(7)));
+    ring.prune(Instant::ZERO);
+    acked(&mut ring, 7, 19);
+    assert_eq!(oldest(&ring), None);
+    ring.clear();
+    ring.push(40, sent(true), &mut Vec::new());
+    assert!(oldest(&ring).is_some());
+}
+
 #[test]
 fn memory_shrinks_when_idle_and_starts_at_nothing() {
     let mut ring = SentPackets::new(1 << 20);
@@ -408,7 +431,9 @@ proptest! {
             match step {
                 Step::Push { gap, tokens } => {
                     next += gap;
-                    push(&mut ring, next, tokens);
+                    let mut packet = sent(true);
+                    packet.sent = at(next);
+                    ring.push(next, packet, &mut vec![token(next); tokens]);
                     model.insert(next, Model::Out(tokens));
                     next += 1;
                 }
@@ -463,6 +488,8 @@ proptest! {
                 .map(|(&number, _)| number)
                 .collect();
             prop_assert_eq!(ring.eliciting_outstanding(), expected.len());
+            let oldest = ring.oldest_waiting().map(SentPacket::sent);
+            prop_assert_eq!(oldest, expected.first().map(|&number| at(number)));
             prop_assert_eq!(out, expected);
             if ring.end() > ring.base() {
                 prop_assert_eq!(ring.end(), next);
