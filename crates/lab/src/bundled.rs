@@ -43,6 +43,8 @@ pub const PLANS: &[Bundled] = plans![
     "fec-pages",
     "fec-video",
     "fec-ifc",
+    "fec-ifc-links",
+    "fec-ifc-runs",
     "fec-rquic",
     "fec-bto",
     "fec-buffer",

@@ -318,6 +318,7 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::Size;
 
     /// What would have no effect is refused, so that nobody takes a run for one with it.
     #[test]
@@ -328,6 +329,13 @@ mod tests {
                 "fec_code",
                 StackOptions {
                     fec_code: Some("tetrys".to_owned()),
+                    ..StackOptions::default()
+                },
+            ),
+            (
+                "fec_window",
+                StackOptions {
+                    fec_window: Some(64),
                     ..StackOptions::default()
                 },
             ),
@@ -357,6 +365,34 @@ mod tests {
                 assert!(said.ends_with("and there is no `fec`"), "{said}");
             }
             assert_eq!(check(with(Some("auto"))), Ok(()), "{option}");
+        }
+    }
+
+    #[test]
+    fn windows_out_of_bounds_are_refused() {
+        let check = |options: StackOptions| Tautline::default().check(&options);
+        let share = |share| StackOptions {
+            receive_window: Some(Size(100_000)),
+            receive_window_share: Some(share),
+            ..StackOptions::default()
+        };
+        assert_eq!(check(share(0.95)), Ok(()));
+        for wrong in [0.0, -1.0, 8.5, f64::NAN, f64::INFINITY] {
+            let error = check(share(wrong)).unwrap_err();
+            assert_eq!(error.option, "receive_window_share");
+        }
+        let of_nothing = StackOptions {
+            receive_window: None,
+            ..share(0.95)
+        };
+        assert!(check(of_nothing).is_err());
+        for symbols in [0, 4096] {
+            let options = StackOptions {
+                fec: Some("auto".to_owned()),
+                fec_window: Some(symbols),
+                ..StackOptions::default()
+            };
+            assert_eq!(check(options).unwrap_err().option, "fec_window");
         }
     }
 

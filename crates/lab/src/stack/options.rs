@@ -63,6 +63,10 @@ pub struct StackOptions {
     /// `tetrys`; `tautline` with `fec` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_code: Option<String>,
+    /// Source symbols that each end remembers to make repair symbols from, and to decode with; default 256,
+    /// `tautline` with `fec` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec_window: Option<u16>,
     /// Whether unreliable datagrams are protected as well; default false, `tautline` with `fec` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_datagrams: Option<bool>,
@@ -93,6 +97,10 @@ pub struct StackOptions {
     /// Receive window of each stream and of the connection, fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<Size>,
+    /// By how much of `receive_window` it is another than said, up to 8: 0.95 where a part is set aside, as for
+    /// repair symbols.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_window_share: Option<f64>,
     /// Whether receive windows grow with need; else they are what they would grow to, from the
     /// start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +152,7 @@ impl Default for StackOptions {
             streams: None,
             fec: None,
             fec_code: None,
+            fec_window: None,
             fec_datagrams: None,
             fec_mode: None,
             paths: None,
@@ -152,6 +161,7 @@ impl Default for StackOptions {
             ready: None,
             initial_window: None,
             receive_window: None,
+            receive_window_share: None,
             window_tuning: None,
             send_buffer: None,
             max_streams: None,

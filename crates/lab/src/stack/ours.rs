@@ -180,6 +180,11 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
                 "says which code erasure correction uses",
             ),
             (
+                "fec_window",
+                options.fec_window.is_some(),
+                "says how many source symbols erasure correction remembers",
+            ),
+            (
                 "fec_datagrams",
                 options.fec_datagrams.is_some(),
                 "says whether erasure correction protects datagrams",
@@ -197,6 +202,14 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     if let Some(name) = &options.fec_code {
         let code = fec::code_by_name(name);
         config.fec.schemes = vec![code.map_err(|error| wrong("fec_code", error.to_string()))?];
+    }
+    if let Some(symbols) = options.fec_window {
+        if !(1..=4095).contains(&symbols) {
+            let problem = format!("{symbols} source symbols is not between 1 and 4095");
+            return Err(wrong("fec_window", problem));
+        }
+        config.fec.decoder_symbols = symbols;
+        config.fec.encoder_symbols = symbols;
     }
     if let Some(protect) = options.fec_datagrams {
         config.fec.protect_datagrams = protect;
@@ -226,8 +239,17 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
             let problem = format!("{size} is not between 1200 B and 1 GiB");
             return Err(wrong("receive_window", problem));
         }
-        config.stream_receive_window = WindowConfig::fixed(size.0);
-        config.connection_receive_window = WindowConfig::fixed(size.0);
+        let share = options.receive_window_share.unwrap_or(1.0);
+        if !(share > 0.0 && share <= 8.0) {
+            let problem = format!("{share} is not above 0 and at most 8");
+            return Err(wrong("receive_window_share", problem));
+        }
+        let window = ((size.0 as f64 * share) as u64).max(1200);
+        config.stream_receive_window = WindowConfig::fixed(window);
+        config.connection_receive_window = WindowConfig::fixed(window);
+    } else if options.receive_window_share.is_some() {
+        let problem = "is a share of `receive_window`, and there is none";
+        return Err(wrong("receive_window_share", problem.to_owned()));
     }
     if let Some(size) = options.send_buffer {
         if size.0 < 1200 || size.0 > 1 << 30 {

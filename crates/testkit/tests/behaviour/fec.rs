@@ -195,13 +195,26 @@ fn a_recovered_loss_stays_a_congestion_signal() {
 }
 
 /// Of losses beyond what the repair symbols can make good, only as many as there are too many cost
-/// anything.
+/// anything, up to as many again; of more, all are sent again.
 #[test]
 fn too_many_losses_are_made_up_for() {
     let net = pair("constant:10,8", calm());
     let first = offered(&net);
     drop(net);
-    for losses in 3..=7 {
+    for losses in 5..=7 {
+        let mut link = calm();
+        link.backward.drop_packets.push(first + 1..=first + losses);
+        let mut net = pair("constant:10,8", link);
+        push(&mut net, 30_000, SECOND);
+        let stats = server_stats(&net);
+        assert_eq!(
+            (stats.retransmitted, stats.waited),
+            (losses, 4),
+            "{stats:?}"
+        );
+        assert!(retransmitted(net.server_connection()) > 0);
+    }
+    for losses in 3..=4 {
         let mut link = calm();
         link.backward.drop_packets.push(first + 1..=first + losses);
         let mut net = pair("constant:10,8", link);

@@ -53,6 +53,9 @@ impl Profile {
                 config.datagram_send_buffer_bytes = 64 * 1024;
                 config.limits.received_ranges = 64;
                 config.limits.sent_packets = 4_096;
+                // Where erasure correction is on: as much as the window lets be under way at once.
+                config.fec.decoder_symbols = 128;
+                config.fec.encoder_symbols = 128;
             }
             Self::Satellite => {
                 config.stream_receive_window = WindowConfig {

@@ -33,6 +33,12 @@ impl PeerDecoder {
         self.bytes
     }
 
+    /// Repair symbols that it keeps at least while it cannot use them yet: as many losses can be rebuilt
+    /// together. docs/spec/fec.md section 2.1.
+    pub(super) fn equations(&self) -> u64 {
+        (self.symbols / 8).max(16).min(self.symbols)
+    }
+
     /// The first source symbol that it remembers when `next` is the next to be sent.
     pub(super) fn remembered(&self, next: u64) -> u64 {
         next.saturating_sub(self.symbols)

@@ -317,6 +317,42 @@ fn what_is_told_again_is_not_walked_again() {
     assert!(again <= 2 * 13 * 3 * FRAMES, "{again}");
 }
 
+/// A queue that overflows loses far more than repair symbols make good for: all of that is sent again.
+#[test]
+fn no_more_repair_symbols_are_added_than_there_were() {
+    let mut sender = sender_of("constant:12,10", 10);
+    assert_eq!(repairs(&mut sender, 1_300).len(), 2);
+    for id in 0..4 {
+        assert_eq!(sender.on_symbol_lost(NOW, id), OnLoss::Wait);
+        sender.wait(Token::MaxData);
+    }
+    assert_eq!(sender.on_symbol_lost(NOW, 4), OnLoss::Resend);
+    for _ in 0..4 {
+        assert!(sender.expire(NOW).is_some(), "in vain for the others too");
+    }
+    assert_eq!(sender.on_symbol_lost(NOW, 5), OnLoss::Resend);
+    assert!(sender.timer().is_none());
+}
+
+/// The peer's decoder keeps so many repair symbols at a time, whatever is sent.
+#[test]
+fn no_more_losses_wait_than_the_peer_can_rebuild_together() {
+    for (window, most) in [(256, 32), (64, 16), (12, 12)] {
+        let config = FecConfig {
+            decoder_symbols: window,
+            ..config("constant:100,50")
+        };
+        let mut sender = sender_with(&config);
+        for number in 0..50 {
+            send(&mut sender, number, 100);
+        }
+        repairs(&mut sender, 1_300);
+        let first = 50 - u64::from(window.min(50));
+        let waiting = (first..50).take_while(|id| sender.on_symbol_lost(NOW, *id) == OnLoss::Wait);
+        assert_eq!(waiting.count(), most, "{window}");
+    }
+}
+
 #[test]
 fn losses_beyond_repair_symbols_are_made_up_for() {
     let mut sender = sender_of("constant:10,8", 8);
@@ -324,14 +360,14 @@ fn losses_beyond_repair_symbols_are_made_up_for() {
     assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
     assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
     assert!(!sender.has_repairs());
-    for id in 2..5 {
+    for id in 2..4 {
         assert_eq!(sender.on_symbol_lost(NOW, id), OnLoss::Wait);
     }
-    assert_eq!(repairs(&mut sender, 1_300).len(), 3);
+    assert_eq!(repairs(&mut sender, 1_300).len(), 2);
     // One of them is lost, so all are in vain.
     assert_eq!(sender.expire(NOW), None);
     sender.on_repair_settled(3, false);
-    for _ in 0..5 {
+    for _ in 0..4 {
         assert!(sender.expire(NOW).is_some());
     }
     assert_eq!((sender.expire(NOW), sender.timer()), (None, None));

@@ -235,6 +235,11 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
         ("streams", options.streams.is_some()),
         ("fec", options.fec.is_some()),
         ("fec_code", options.fec_code.is_some()),
+        ("fec_window", options.fec_window.is_some()),
+        (
+            "receive_window_share",
+            options.receive_window_share.is_some(),
+        ),
         ("fec_datagrams", options.fec_datagrams.is_some()),
         ("fec_mode", options.fec_mode.is_some()),
         ("multipath", options.multipath.is_some()),

@@ -114,17 +114,25 @@ impl FecSender {
 
     /// How long a lost symbol should wait for repair symbols: while those under way are likely to rebuild
     /// all losses among the symbols they cover. Of more losses, only as many as there are too many cost
-    /// anything: so many repair symbols are added. `None`: waiting would be in vain, for the others
-    /// too.
+    /// anything: so many repair symbols are added, as long as these are no more than the others. Beyond that
+    /// there is little to be gained (a queue has overflowed), and all would be late if one of them is lost.
+    /// `None`: waiting would be in vain, for the others too.
     fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
+        if self.waiting.is_empty() {
+            self.made_up = 0;
+        }
         let cover = self.repairs.cover(id)?;
         let losses = self.losses(cover.group) + 1;
         let added = self.queue.over(id);
-        if self.are_likely(losses, cover.repairs + added) && (cover.in_flight > 0 || added > 0) {
+        let repairs = cover.repairs + added;
+        if self.are_likely(losses, repairs) && (cover.in_flight > 0 || added > 0) {
             return Some(self.patience(added > 0));
         }
         let run = cover.group.run();
-        if losses == cover.repairs + added + 1 && self.can_add(run) && self.queue.add(run) {
+        let held = losses <= self.peer.equations();
+        let few = self.made_up < repairs.saturating_sub(self.made_up);
+        if losses == repairs + 1 && held && few && self.can_add(run) && self.queue.add(run) {
+            self.made_up += 1;
             let patience = self.patience(true);
             // The others now wait for it as well.
             self.waiting.prolong(cover.group, now + patience);
@@ -137,7 +145,7 @@ impl FecSender {
     /// Whether it may be counted on that so many repair symbols rebuild so many losses of a group.
     pub(super) fn are_likely(&self, losses: u64, repairs: u64) -> bool {
         let strength = self.repairs.strength().within_group();
-        strength.chance(losses, repairs, 0.0) >= LIKELY
+        losses <= self.peer.equations() && strength.chance(losses, repairs, 0.0) >= LIKELY
     }
 
     /// Whether a further repair symbol can be had that covers a run whole, and helps.

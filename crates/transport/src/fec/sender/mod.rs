@@ -96,6 +96,8 @@ pub struct FecSender {
     peer: PeerDecoder,
     max_symbol: usize,
     waiting: WaitingSymbols,
+    /// Repair symbols added for losses since the first of those that wait.
+    made_up: u64,
     monitors: Monitors,
     /// The path that feedback came of last.
     path: PathState,
@@ -137,6 +139,7 @@ impl FecSender {
             peer: PeerDecoder::new(peer),
             max_symbol: usize::from(max_symbol),
             waiting: WaitingSymbols::default(),
+            made_up: 0,
             monitors: Monitors::default(),
             path: PathState::default(),
             paths: Paths::default(),

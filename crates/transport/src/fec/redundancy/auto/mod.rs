@@ -61,6 +61,50 @@ struct Terms {
     way: bool,
 }
 
+/// What was known while the window doubled each round trip.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct StartUp {
+    /// Source symbols sent.
+    sources: u64,
+    /// Of these, lost ones.
+    lost: u64,
+    /// Losses without a queue were known.
+    lossy: bool,
+    /// When it was found to have overflowed a queue.
+    overflow: Option<Instant>,
+}
+
+impl StartUp {
+    fn now(view: &RedundancyView) -> Self {
+        Self {
+            sources: view.sources,
+            lost: view.missing.saturating_add(view.retransmitted),
+            lossy: Self::is_lossy(view),
+            overflow: None,
+        }
+    }
+
+    fn is_lossy(view: &RedundancyView) -> bool {
+        !view.loss.tense && view.loss.now.0 >= KNOWN_LOSSES
+    }
+
+    /// Whether a loss ended it, and what left then is not settled: more of it is lost than is known. What is
+    /// sent again within a round trip of the first loss counts as well: it meets the same queue, and repair
+    /// symbols would go before what is found lost next.
+    fn has_overflowed(&mut self, view: &RedundancyView) -> bool {
+        let oldest = view.sources.saturating_sub(view.span.into());
+        let lost = view.missing.saturating_add(view.retransmitted);
+        if self.lossy || oldest >= self.sources || lost <= self.lost {
+            return false;
+        }
+        let first = *self.overflow.get_or_insert(view.now);
+        if view.now.saturating_since(first) < view.smoothed_rtt {
+            self.sources = view.sources;
+        }
+        true
+    }
+}
+
 /// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.
 ///
 /// *Without a deadline*, at the end of a burst (the application pauses, or flow control blocks), with `n`
@@ -85,6 +129,8 @@ pub struct Auto {
     sources: u64,
     /// When flow control held data back last.
     held_back: Option<Instant>,
+    /// Start-up as it was last.
+    start_up: StartUp,
     /// Whether a flight of the size that the window allows would be worth a repair symbol.
     worth: bool,
     /// When to ask that again.
@@ -126,6 +172,7 @@ impl Auto {
             deadlines: Deadlines::default(),
             sources: 0,
             held_back: None,
+            start_up: StartUp::default(),
             worth: true,
             review: None,
             saving: Duration::ZERO,
@@ -231,12 +278,20 @@ impl Auto {
         let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
         // On the way what is merely assumed of a new path is not worth a fixed share of the link.
         let known = view.loss.now.0 >= KNOWN_LOSSES;
-        let flow = view
-            .flow_window
-            .filter(|_| self.terms.way && lately && known);
+        self.terms.way && lately && known && Self::is_left_idle(view)
+    }
+
+    /// Whether flow control leaves a third of the congestion window unused.
+    fn is_left_idle(view: &RedundancyView) -> bool {
         // What is under way now flow control has let pass: its window grows.
-        let flow = flow.map(|flow| flow.max(view.bytes_in_flight));
+        let flow = view.flow_window.map(|flow| flow.max(view.bytes_in_flight));
         flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
+    }
+
+    /// Whether flow control holds data back for a moment only, while its window grows with need. Repair symbols
+    /// then take the place of that data, which what is merely assumed of a new path is not worth.
+    fn is_soon_on(view: &RedundancyView) -> bool {
+        view.held_back && view.loss.now.0 < KNOWN_LOSSES && !Self::is_left_idle(view)
     }
 
     /// Where flow control is what limits, it is too late for repair symbols once it does: those for a
@@ -252,21 +307,24 @@ impl Auto {
         self.over_all(view, repairs, saving)
     }
 
-    /// Whether start-up is about to overflow the queue: the window doubles each round trip, a queue has
-    /// begun to stand, and more is in flight than the path delivered in a round trip. What is lost then is
-    /// more than repair symbols make good for, and these would be lost with the rest and add to it. The
-    /// first time nothing was lost before that would tell. Where losses are known that congestion does
-    /// not account for, those are weighed as ever.
-    fn overshoots(&self, view: &RedundancyView) -> bool {
+    /// Whether start-up is about to overflow the queue, or has and the losses are being found: what is open left
+    /// while the window doubled each round trip, a queue stands, and more is in flight than the path delivered
+    /// in a round trip. What is lost then is more than repair symbols make good for, and these would be lost with
+    /// the rest and add to it. The first time nothing was lost before that would tell. Where losses are known that
+    /// congestion does not account for, those are weighed as ever.
+    fn overshoots(&mut self, view: &RedundancyView) -> bool {
         let rise = view.calm_rtt.saturating_sub(view.min_rtt);
         let queue = rise > (view.min_rtt / 8).max(Duration::from_millis(2));
-        let unproven = view.bytes_in_flight > view.congestion_window / 2;
-        let known = !view.loss.tense && view.loss.now.0 >= KNOWN_LOSSES;
-        self.terms.forecast && view.slow_start && queue && unproven && !known
+        let overflows = if view.slow_start {
+            view.bytes_in_flight > view.congestion_window / 2 && !StartUp::is_lossy(view)
+        } else {
+            self.start_up.has_overflowed(view)
+        };
+        self.terms.forecast && queue && overflows
     }
 
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
-        if self.overshoots(view) {
+        if self.overshoots(view) || Self::is_soon_on(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
@@ -315,6 +373,10 @@ impl RedundancyScheduler for Auto {
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
         self.saving = Duration::ZERO;
+        // What feedback tells is news of the path; of the window it knows what held when a packet left last.
+        if view.slow_start && occasion != Occasion::Feedback {
+            self.start_up = StartUp::now(view);
+        }
         if self.sources < view.sources {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
@@ -341,6 +403,9 @@ impl RedundancyScheduler for Auto {
                 return early;
             }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
+                if self.overshoots(view) {
+                    return Repairs::NONE;
+                }
                 return self.on_the_way(view);
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
@@ -503,7 +568,7 @@ mod tests {
 
     #[test]
     fn a_queue_about_to_overflow_gets_none() {
-        let start = RedundancyView {
+        let mut start = RedundancyView {
             slow_start: true,
             min_rtt: Duration::from_millis(100),
             calm_rtt: Duration::from_millis(130),
@@ -533,6 +598,28 @@ mod tests {
         assert!(ask("", other) > 0);
         other.loss.tense = true;
         assert_eq!(ask("", other), 0);
+        // The first losses of the overflow are known, and more to come: until what left then is settled.
+        let mut auto = auto("");
+        (start.sources, start.span) = (60, 60);
+        assert_eq!(auto.ask(Occasion::BurstEnd, &start).count, 0);
+        let mut found = start;
+        (found.slow_start, found.bytes_in_flight) = (false, 60_000);
+        (found.loss.now.0, found.missing) = (2.0, 2);
+        found.sources = 62;
+        assert_eq!(auto.ask(Occasion::BurstEnd, &found).count, 0);
+        // What is sent again meets the same queue.
+        found.sources = 121;
+        assert_eq!(auto.ask(Occasion::BurstEnd, &found).count, 0);
+        let mut next = found;
+        (next.sources, next.now) = (181, found.now + 2 * found.smoothed_rtt);
+        assert!(auto.ask(Occasion::BurstEnd, &next).count > 0);
+        // Feedback tells losses before it is known that they ended start-up.
+        let mut auto = self::auto("");
+        auto.ask(Occasion::BurstEnd, &start);
+        (found.slow_start, found.sources) = (true, 62);
+        auto.ask(Occasion::Feedback, &found);
+        found.slow_start = false;
+        assert_eq!(auto.ask(Occasion::BurstEnd, &found).count, 0);
     }
 
     #[test]
