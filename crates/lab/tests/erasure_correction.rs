@@ -55,9 +55,12 @@ struct Run {
 /// Every cell that finished, by point, solution and repetition. Now and then one does not: a run of
 /// losses can outlast a connection.
 fn runs(loss: &str) -> Vec<Run> {
+    played(&plan(loss))
+}
+
+fn played(plan: &str) -> Vec<Run> {
     let stacks = Stacks::default();
-    let plan = plan(loss);
-    let plan = Plan::parse(&plan, ".".as_ref(), &ReadOptions::default(), &stacks).unwrap();
+    let plan = Plan::parse(plan, ".".as_ref(), &ReadOptions::default(), &stacks).unwrap();
     let of = |cell: Cell| {
         let scene = plan.scene(&cell, &stacks).unwrap();
         let record = play(&scene, &stacks, cell.seed).unwrap();
@@ -149,6 +152,49 @@ fn short_transfers_gain_at_their_ends_and_lose_nowhere() {
         assert!(p95 <= 1.005 && most <= 1.02, "{name}: {p95} {most}");
         assert!(mean.exp() < 0.985, "{name}: {mean}");
         assert!(ends > 50 && share >= 0.8, "{name}: {share} of {ends}");
+    }
+}
+
+/// Where nothing is lost but what start-up overfills, codes take no time: QUIC-FEC's links (Michel 2023, table 2.1)
+/// without their losses, and 300 kB, which flow control holds back for moments while its window grows.
+#[test]
+fn where_only_start_up_loses_codes_take_no_time() {
+    for (bytes, congestion) in [
+        ("1 MB", "cubic"),
+        ("300 kB", "cubic"),
+        ("1 MB", "bbr3-taut"),
+    ] {
+        let runs = played(&format!(
+            r#"
+name = "clean"
+title = "links without loss"
+network = {{ queue = "1 BDP", rate = "1 Mb/s", delay = "100 ms" }}
+flow = [{{ name = "main", workload = {{ kind = "objects", bytes = "{bytes}" }} }}]
+solution = [
+  {{ name = "plain", congestion = "{congestion}" }},
+  {{ name = "auto", congestion = "{congestion}", fec = "auto" }},
+]
+run = {{ seeds = 1, limit = "600 s" }}
+
+[design]
+kind = "wsp"
+count = 130
+factor = [
+  {{ name = "rate", path = "network.rate", range = [0.3, 10], format = "{{}} Mb/s" }},
+  {{ name = "delay", path = "network.delay", range = [100, 400], format = "{{}} ms", digits = 0 }},
+]
+"#
+        ));
+        let mut ratios: Vec<f64> = ratios(&runs, 1).iter().map(|(_, ratio)| *ratio).collect();
+        assert_eq!(ratios.len(), 130);
+        let mean = ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64;
+        let [median, late] = [0.5, 0.95].map(|share| quantile(&mut ratios, share));
+        let worst = ratios[ratios.len() - 1];
+        println!(
+            "{bytes}, {congestion}: mean {:.4}, median {median:.4}, p95 {late:.4}, worst {worst:.3}",
+            mean.exp()
+        );
+        assert!(mean.exp() < 1.005 && median < 1.002 && late < 1.03);
     }
 }
 
