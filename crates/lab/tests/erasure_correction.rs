@@ -198,6 +198,36 @@ factor = [
     }
 }
 
+/// Fixed receive windows of about what path and queue hold: repair symbols on suspicion would overflow the queue, and
+/// what is lost then call for more.
+#[test]
+fn where_windows_just_fit_codes_take_no_time() {
+    for (rate, delay, queue, window, congestion) in [
+        (4.047, 34.3, 0.346, 40, "bbr3-taut"),
+        (20.0, 20.0, 0.3, 110, "bbr3"),
+        (20.0, 20.0, 0.6, 140, "cubic"),
+    ] {
+        let runs = played(&format!(
+            r#"
+name = "fits"
+title = "windows that just fit"
+network = {{ queue = "{queue} BDP", rate = "{rate} Mb/s", delay = "{delay} ms" }}
+flow = [{{ name = "main", workload = {{ kind = "objects", bytes = "2 MB" }} }}]
+solution = [
+  {{ name = "plain", congestion = "{congestion}", receive_window = "{window} kB" }},
+  {{ name = "auto", congestion = "{congestion}", receive_window = "{window} kB", fec = "auto" }},
+]
+run = {{ seeds = 3, limit = "600 s" }}
+design = {{ kind = "grid" }}
+"#
+        ));
+        let mut ratios: Vec<f64> = ratios(&runs, 1).iter().map(|(_, ratio)| *ratio).collect();
+        let median = quantile(&mut ratios, 0.5);
+        println!("{rate} Mb/s, {window} kB, {congestion}: {median:.4}");
+        assert!(median < 1.03, "{congestion}");
+    }
+}
+
 /// Ranks of values, ties shared.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count();

@@ -377,7 +377,7 @@ mod tests {
             ..StackOptions::default()
         };
         assert_eq!(check(share(0.95)), Ok(()));
-        for wrong in [0.0, -1.0, 8.5, f64::NAN, f64::INFINITY] {
+        for wrong in [0.0, -1.0, 0.01, 8.5, f64::NAN, f64::INFINITY] {
             let error = check(share(wrong)).unwrap_err();
             assert_eq!(error.option, "receive_window_share");
         }

@@ -240,11 +240,13 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
             return Err(wrong("receive_window", problem));
         }
         let share = options.receive_window_share.unwrap_or(1.0);
-        if !(share > 0.0 && share <= 8.0) {
-            let problem = format!("{share} is not above 0 and at most 8");
+        let window = (size.0 as f64 * share) as u64;
+        if !(share > 0.0 && share <= 8.0) || window < 1200 {
+            let problem = format!(
+                "{share} of {size} is not a window: between 0 and 8, so that at least 1200 B are left"
+            );
             return Err(wrong("receive_window_share", problem));
         }
-        let window = ((size.0 as f64 * share) as u64).max(1200);
         config.stream_receive_window = WindowConfig::fixed(window);
         config.connection_receive_window = WindowConfig::fixed(window);
     } else if options.receive_window_share.is_some() {

@@ -55,6 +55,14 @@ pub struct LossEstimate {
     pub now: (f64, f64),
 }
 
+/// Of a path that lost so many packets, old ones counted less, it is known that it loses some.
+pub(super) const KNOWN_LOSSES: f64 = 0.5;
+
+/// Whether a round-trip time means that a queue stands: it is longer than the shortest by an eighth, or 2 ms.
+pub(super) fn queue_stands(rtt: Duration, min: Duration) -> bool {
+    rtt.saturating_sub(min) > (min / 8).max(Duration::from_millis(2))
+}
+
 /// Whether congestion is about to cost packets: the round-trip time is near that at which packets were
 /// lost before, or the window near where it was then, where such losses came with a queue at all. What
 /// is lost then follows another rule than what is lost at random (000 s5.4.1 asks for codes when
@@ -79,7 +87,7 @@ impl Forecast {
         self.tense = self.rtt_at_loss.is_some_and(|at_loss| {
             let rise = at_loss.saturating_sub(min);
             // Without a queue losses say nothing of the next.
-            rise > (min / 8).max(Duration::from_millis(2))
+            queue_stands(at_loss, min)
                 && (latest.saturating_sub(min) >= rise.mul_f64(Self::NEAR)
                     || window as f64 >= Self::NEAR * self.window_at_loss as f64)
         });
@@ -90,7 +98,7 @@ impl Forecast {
     fn on_loss(&mut self) -> bool {
         let rise = self.latest.saturating_sub(self.min);
         let usual = self.rtt_at_loss.map(|at| at.saturating_sub(self.min));
-        let congested = rise > (self.min / 8).max(Duration::from_millis(2))
+        let congested = queue_stands(self.latest, self.min)
             && usual.is_none_or(|usual| rise >= usual.mul_f64(Self::NEAR));
         let before = self.rtt_at_loss.unwrap_or(self.latest);
         self.rtt_at_loss = Some((before * 7 + self.latest) / 8);

@@ -10,10 +10,19 @@ use tautline_codes::CodingWindow;
 /// Repair symbols that wait; more are not taken.
 const MOST: u16 = 256;
 
+/// Repair symbols over one run of source symbols.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    run: CodingWindow,
+    count: u16,
+    /// Those of them that nobody decided on, but that losses called for; they leave last.
+    added: u16,
+}
+
 /// Runs of source symbols, each with how many repair symbols over it are to leave; the first goes first.
 #[derive(Debug, Default)]
 pub(super) struct RepairQueue {
-    runs: VecDeque<(CodingWindow, u16)>,
+    runs: VecDeque<Wanted>,
     len: u16,
     covered: u64,
 }
@@ -36,19 +45,23 @@ impl RepairQueue {
 
     /// The run that the next one covers.
     pub(super) fn front(&self) -> Option<CodingWindow> {
-        self.runs.front().map(|(run, _)| *run)
+        self.runs.front().map(|wanted| wanted.run)
     }
 
     /// How many are to cover that run.
     pub(super) fn first_run_len(&self) -> u16 {
-        self.runs.front().map_or(0, |(_, count)| *count)
+        self.runs.front().map_or(0, |wanted| wanted.count)
     }
 
     /// A scheduler wants so many, at most [`Self::room`].
     pub(super) fn push(&mut self, run: CodingWindow, count: u16) {
         self.covered = self.covered.max(run.end());
         self.len += count;
-        self.runs.push_back((run, count));
+        self.runs.push_back(Wanted {
+            run,
+            count,
+            added: 0,
+        });
     }
 
     /// These, in place of all others.
@@ -65,33 +78,57 @@ impl RepairQueue {
         }
         self.len += 1;
         match self.runs.back_mut() {
-            Some((last, count)) if *last == run => *count += 1,
-            _ => self.runs.push_back((run, 1)),
+            Some(last) if last.run == run => {
+                last.count += 1;
+                last.added += 1;
+            }
+            _ => self.runs.push_back(Wanted {
+                run,
+                count: 1,
+                added: 1,
+            }),
         }
         true
     }
 
-    /// The next one has left.
-    pub(super) fn pop(&mut self) {
-        if let Some((_, count)) = self.runs.front_mut() {
-            self.len -= 1;
-            *count -= 1;
-            if *count == 0 {
-                self.runs.pop_front();
-            }
+    /// The next one has left. True if nobody had decided on it.
+    pub(super) fn pop(&mut self) -> bool {
+        let Some(first) = self.runs.front_mut() else {
+            return false;
+        };
+        let added = first.count <= first.added;
+        first.added -= u16::from(added);
+        first.count -= 1;
+        self.len -= 1;
+        if first.count == 0 {
+            self.runs.pop_front();
         }
+        added
     }
 
     /// Nothing over the first run leaves any more.
     pub(super) fn skip(&mut self) {
-        if let Some((_, count)) = self.runs.pop_front() {
-            self.len -= count;
+        if let Some(first) = self.runs.pop_front() {
+            self.len -= first.count;
         }
     }
 
     /// How many wait that cover symbol `id`.
     pub(super) fn over(&self, id: u64) -> u64 {
-        let over = self.runs.iter().filter(|(run, _)| run.ids().contains(&id));
-        over.map(|(_, count)| u64::from(*count)).sum()
+        self.covering(id)
+            .map(|wanted| u64::from(wanted.count))
+            .sum()
+    }
+
+    /// Of these, those that nobody decided on.
+    pub(super) fn added_over(&self, id: u64) -> u64 {
+        self.covering(id)
+            .map(|wanted| u64::from(wanted.added))
+            .sum()
+    }
+
+    fn covering(&self, id: u64) -> impl Iterator<Item = &Wanted> {
+        let wanted = self.runs.iter();
+        wanted.filter(move |wanted| wanted.run.ids().contains(&id))
     }
 }

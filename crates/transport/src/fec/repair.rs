@@ -30,6 +30,8 @@ struct SentRepair {
     window: CodingWindow,
     key: u32,
     fate: RepairFate,
+    /// Losses called for it; nobody had decided on it.
+    added: bool,
 }
 
 /// The source symbols that repair symbols are sums of: every `step`-th of a run.
@@ -65,6 +67,8 @@ pub(super) struct Cover {
     pub(super) repairs: u64,
     /// Those of them that are in flight.
     pub(super) in_flight: u64,
+    /// Those of them that were added for losses.
+    pub(super) added: u64,
     /// The source symbols that they cover together.
     pub(super) group: Group,
 }
@@ -164,13 +168,14 @@ impl RepairLog {
     }
 
     /// A repair symbol left; they are numbered from 0.
-    pub(super) fn on_sent(&mut self, window: CodingWindow, key: u32) {
+    pub(super) fn on_sent(&mut self, window: CodingWindow, key: u32, added: bool) {
         self.next_key = key.saturating_add(1);
         self.last_window = Some(window);
         self.sent.push_back(SentRepair {
             window,
             key,
             fate: RepairFate::InFlight,
+            added,
         });
         self.in_flight += 1;
         if self.sent.len() > REMEMBERED
@@ -234,6 +239,7 @@ impl RepairLog {
         let all = self.sent.iter().map(|repair| Cover {
             repairs: 1,
             in_flight: u64::from(repair.fate == RepairFate::InFlight),
+            added: u64::from(repair.added),
             group: self.group(repair),
         });
         let fates = self.sent.iter().map(|repair| repair.fate);
@@ -252,6 +258,7 @@ impl RepairLog {
             Cover {
                 repairs: cover.repairs + 1,
                 in_flight: cover.in_flight + other.in_flight,
+                added: cover.added + other.added,
                 group: Group {
                     run: CodingWindow {
                         first,

@@ -332,6 +332,38 @@ fn no_more_repair_symbols_are_added_than_there_were() {
     }
     assert_eq!(sender.on_symbol_lost(NOW, 5), OnLoss::Resend);
     assert!(sender.timer().is_none());
+    // Each run for itself.
+    let mut sender = sender_of("constant:12,10", 10);
+    assert_eq!(repairs(&mut sender, 1_300).len(), 2);
+    for number in 10..20 {
+        send(&mut sender, number, 100);
+    }
+    assert_eq!(repairs(&mut sender, 1_300).len(), 2);
+    for id in (0..3).chain(10..14) {
+        assert_eq!(sender.on_symbol_lost(NOW, id), OnLoss::Wait, "{id}");
+    }
+}
+
+/// What overflows a queue has met the repair symbols behind it as well, unless the path is known to lose packets
+/// without.
+#[test]
+fn nothing_waits_while_a_queue_overflows() {
+    let mut sender = sender_of("constant:10,8", 8);
+    repairs(&mut sender, 1_300);
+    let queue = PathState {
+        smoothed_rtt: Duration::from_millis(80),
+        min_rtt: Duration::from_millis(60),
+        calm_rtt: Duration::from_millis(90),
+        ..PathState::default()
+    };
+    sender.on_path(PATH, queue);
+    assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Resend);
+    let calm = PathState {
+        calm_rtt: Duration::from_millis(62),
+        ..queue
+    };
+    sender.on_path(PATH, calm);
+    assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Wait);
 }
 
 /// The peer's decoder keeps so many repair symbols at a time, whatever is sent.

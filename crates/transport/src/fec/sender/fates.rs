@@ -12,6 +12,7 @@ use crate::{
     error::TransportError,
     fec::{
         Strength,
+        loss_monitor::KNOWN_LOSSES,
         repair::Group,
         source::SymbolFate,
         waiting::{Tokens, WaitingSymbols},
@@ -118,21 +119,23 @@ impl FecSender {
     /// there is little to be gained (a queue has overflowed), and all would be late if one of them is lost.
     /// `None`: waiting would be in vain, for the others too.
     fn patience_for(&mut self, now: Instant, id: u64) -> Option<Duration> {
-        if self.waiting.is_empty() {
-            self.made_up = 0;
-        }
         let cover = self.repairs.cover(id)?;
+        if self.path.has_queue() && !self.knows_losses(id) {
+            // An overflowing queue has met the repair symbols too.
+            self.waiting.stop(cover.group);
+            return None;
+        }
         let losses = self.losses(cover.group) + 1;
-        let added = self.queue.over(id);
-        let repairs = cover.repairs + added;
-        if self.are_likely(losses, repairs) && (cover.in_flight > 0 || added > 0) {
-            return Some(self.patience(added > 0));
+        let queued = self.queue.over(id);
+        let repairs = cover.repairs + queued;
+        if self.are_likely(losses, repairs) && (cover.in_flight > 0 || queued > 0) {
+            return Some(self.patience(queued > 0));
         }
         let run = cover.group.run();
         let held = losses <= self.peer.equations();
-        let few = self.made_up < repairs.saturating_sub(self.made_up);
+        let added = cover.added + self.queue.added_over(id);
+        let few = 2 * added < repairs;
         if losses == repairs + 1 && held && few && self.can_add(run) && self.queue.add(run) {
-            self.made_up += 1;
             let patience = self.patience(true);
             // The others now wait for it as well.
             self.waiting.prolong(cover.group, now + patience);
@@ -140,6 +143,15 @@ impl FecSender {
         }
         self.waiting.stop(cover.group);
         None
+    }
+
+    /// Whether the path of a symbol loses packets that congestion does not account for.
+    fn knows_losses(&mut self, id: u64) -> bool {
+        let path = self.source.get(id).map(|entry| entry.path);
+        path.is_some_and(|path| {
+            let loss = self.monitors.of(path).estimate_once();
+            !loss.tense && loss.now.0 >= KNOWN_LOSSES
+        })
     }
 
     /// Whether it may be counted on that so many repair symbols rebuild so many losses of a group.

@@ -16,7 +16,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 use super::{
     FecConfig, LossMemory,
     config::LEAST_SYMBOL_BYTES,
-    loss_monitor::LossEstimate,
+    loss_monitor::{LossEstimate, queue_stands},
     monitors::Monitors,
     paths::Paths,
     peer_decoder::PeerDecoder,
@@ -81,6 +81,14 @@ pub struct PathState {
     pub congestion_window: u64,
 }
 
+impl PathState {
+    /// Whether a queue stands: even the shortest of the newest round trips is longer than the shortest of all by
+    /// an eighth.
+    fn has_queue(&self) -> bool {
+        queue_stands(self.calm_rtt, self.min_rtt)
+    }
+}
+
 /// Protects packets, decides when repair symbols leave, and makes them.
 #[derive(Debug)]
 pub struct FecSender {
@@ -96,8 +104,6 @@ pub struct FecSender {
     peer: PeerDecoder,
     max_symbol: usize,
     waiting: WaitingSymbols,
-    /// Repair symbols added for losses since the first of those that wait.
-    made_up: u64,
     monitors: Monitors,
     /// The path that feedback came of last.
     path: PathState,
@@ -139,7 +145,6 @@ impl FecSender {
             peer: PeerDecoder::new(peer),
             max_symbol: usize::from(max_symbol),
             waiting: WaitingSymbols::default(),
-            made_up: 0,
             monitors: Monitors::default(),
             path: PathState::default(),
             paths: Paths::default(),
@@ -370,10 +375,10 @@ impl FecSender {
 
     /// The repair symbol left in a packet of `bytes` bytes.
     pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize) {
-        self.queue.pop();
+        let added = self.queue.pop();
         self.stats.repairs_sent += 1;
         self.stats.repair_bytes_sent += bytes as u64;
-        self.repairs.on_sent(plan.window, plan.key);
+        self.repairs.on_sent(plan.window, plan.key, added);
     }
 
     /// A FEC_WINDOW frame; an older one than the newest is ignored.

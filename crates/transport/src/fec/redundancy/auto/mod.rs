@@ -17,7 +17,10 @@ use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
     quirl::Quirl,
 };
-use crate::time::Instant;
+use crate::{
+    fec::loss_monitor::{KNOWN_LOSSES, queue_stands},
+    time::Instant,
+};
 
 /// Repair symbols per packet in flight where no deadline asks for more, at most. The papers' beta.
 const SHARE: f64 = 0.3;
@@ -31,9 +34,7 @@ const LONGEST_FLIGHT: u64 = 256;
 const WORK: f64 = 2e-6;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
-/// Losses that congestion does not account for, of which some have to be known before repair symbols leave
-/// on the way, and the round trips for which flow control is remembered to have held data back.
-const KNOWN_LOSSES: f64 = 0.5;
+/// Round trips for which flow control is remembered to have held data back.
 const HELD_ROUNDS: u32 = 2;
 /// Whether a flight would be worth a repair symbol is asked once a round trip, but not more often than that.
 const LEAST_REVIEW: Duration = Duration::from_millis(5);
@@ -145,6 +146,16 @@ fn slot(view: &RedundancyView) -> f64 {
     view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
 }
 
+fn has_queue(view: &RedundancyView) -> bool {
+    queue_stands(view.calm_rtt, view.min_rtt)
+}
+
+/// Whether losses are known of a state like the present one, whatever they came of: a path that loses packets at
+/// random looks tense too.
+fn knows_losses(view: &RedundancyView) -> bool {
+    view.loss.now.0 >= KNOWN_LOSSES
+}
+
 /// Whether losses are known that congestion does not account for. Over one path what is assumed of a new
 /// one does; several paths must not be slower with codes than without where nothing is lost.
 fn is_lossy(view: &RedundancyView) -> bool {
@@ -194,12 +205,12 @@ impl Auto {
     }
 
     /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
-    /// a link that is idle.
+    /// a link that is idle, unless a queue stands: then it takes the place of another packet, be it another's.
     fn cost(&self, view: &RedundancyView) -> f64 {
-        if self.terms.cost {
-            PRICE * slot(view)
-        } else {
-            0.0
+        match (self.terms.cost, has_queue(view)) {
+            (true, true) => slot(view),
+            (true, false) => PRICE * slot(view),
+            (false, _) => 0.0,
         }
     }
 
@@ -277,8 +288,7 @@ impl Auto {
         let since = self.held_back.map(|at| view.now.saturating_since(at));
         let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
         // On the way what is merely assumed of a new path is not worth a fixed share of the link.
-        let known = view.loss.now.0 >= KNOWN_LOSSES;
-        self.terms.way && lately && known && Self::is_left_idle(view)
+        self.terms.way && lately && knows_losses(view) && Self::is_left_idle(view)
     }
 
     /// Whether flow control leaves a third of the congestion window unused.
@@ -286,12 +296,6 @@ impl Auto {
         // What is under way now flow control has let pass: its window grows.
         let flow = view.flow_window.map(|flow| flow.max(view.bytes_in_flight));
         flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
-    }
-
-    /// Whether flow control holds data back for a moment only, while its window grows with need. Repair symbols
-    /// then take the place of that data, which what is merely assumed of a new path is not worth.
-    fn is_soon_on(view: &RedundancyView) -> bool {
-        view.held_back && view.loss.now.0 < KNOWN_LOSSES && !Self::is_left_idle(view)
     }
 
     /// Where flow control is what limits, it is too late for repair symbols once it does: those for a
@@ -303,7 +307,7 @@ impl Auto {
         if view.uncovered < part.min(window / 2).clamp(LEAST_PART, MOST_PART) {
             return Repairs::NONE;
         }
-        let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
+        let (repairs, saving) = self.best(view, view.uncovered.min(view.in_flight), 0, 0);
         self.over_all(view, repairs, saving)
     }
 
@@ -313,18 +317,18 @@ impl Auto {
     /// the rest and add to it. The first time nothing was lost before that would tell. Where losses are known that
     /// congestion does not account for, those are weighed as ever.
     fn overshoots(&mut self, view: &RedundancyView) -> bool {
-        let rise = view.calm_rtt.saturating_sub(view.min_rtt);
-        let queue = rise > (view.min_rtt / 8).max(Duration::from_millis(2));
         let overflows = if view.slow_start {
             view.bytes_in_flight > view.congestion_window / 2 && !StartUp::is_lossy(view)
         } else {
             self.start_up.has_overflowed(view)
         };
-        self.terms.forecast && queue && overflows
+        self.terms.forecast && has_queue(view) && overflows
     }
 
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
-        if self.overshoots(view) || Self::is_soon_on(view) {
+        // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
+        // lets go in a moment: what is merely assumed of a new path is not worth that.
+        if self.overshoots(view) || view.held_back && !knows_losses(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
@@ -397,7 +401,8 @@ impl RedundancyScheduler for Auto {
                 if self.overshoots(view) {
                     return Repairs::NONE;
                 }
-                let (repairs, saving) = self.best(view, view.uncovered, 0, 0);
+                let open = view.uncovered.min(view.in_flight);
+                let (repairs, saving) = self.best(view, open, 0, 0);
                 let early = self.over_all(view, repairs, saving);
                 self.deadlines.on_early(view, early.count);
                 return early;
