@@ -48,6 +48,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-rquic",
     "fec-bto",
     "fec-buffer",
+    "fec-clean",
     "fec-bulk",
     "fec-bulk-runs",
     "fec-messages",

@@ -89,6 +89,16 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// Between which of these values their median lies with 95 % confidence, by their ranks.
+fn interval(mut values: Vec<f64>) -> [f64; 2] {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    [-1.0, 1.0].map(|side| {
+        let rank = (n - 1.0) / 2.0 + side * 0.98 * n.sqrt();
+        values[(rank.round().max(0.0) as usize).min(values.len() - 1)]
+    })
+}
+
 /// Runs beside constant traffic that sends so many bits a second in the median, and what it did send.
 /// What it does not get through, where little is left of the link, it is asked for again.
 fn as_many(sent: f64, stacks: &Stacks) -> (Vec<(f64, f64)>, f64) {
@@ -128,9 +138,10 @@ fn a_protected_conversation_takes_no_more_than_constant_traffic_of_its_bytes() {
         let sent = median(beside.iter().map(|(_, sent)| *sent).collect());
         let (constant, as_many) = as_many(sent, &stacks);
         let pairs = beside.iter().zip(&constant);
-        let ratio = median(pairs.map(|((took, _), (of, _))| took / of).collect());
+        let ratios: Vec<f64> = pairs.map(|((took, _), (of, _))| took / of).collect();
+        let ([from, to], ratio) = (interval(ratios.clone()), median(ratios));
         println!(
-            "{solution}: {:.0} kb/s, {:.3} of the constant one's; time {ratio:.3}",
+            "{solution}: {:.0} kb/s, {:.3} of the constant one's; time {ratio:.3} ({from:.3} to {to:.3})",
             sent / 1e3,
             sent / as_many
         );
