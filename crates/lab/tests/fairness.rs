@@ -5,13 +5,15 @@ use tautline_lab::{
     plan::{Plan, ReadOptions},
     run::{Record, play},
     stack::Stacks,
+    stats::Bootstrap,
 };
 
 /// Times at which the foreground starts, a second apart: it meets another phase of the others' windows each time.
 /// `TAUTLINE_STARTS` asks for more of them.
 fn starts() -> usize {
-    let asked = std::env::var("TAUTLINE_STARTS").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(11)
+    std::env::var("TAUTLINE_STARTS").map_or(11, |asked| {
+        asked.parse().expect("TAUTLINE_STARTS: a number")
+    })
 }
 
 /// How long the background lasts, longer than the foreground.
@@ -89,16 +91,6 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Between which of these values their median lies with 95 % confidence, by their ranks.
-fn interval(mut values: Vec<f64>) -> [f64; 2] {
-    values.sort_by(f64::total_cmp);
-    let n = values.len() as f64;
-    [-1.0, 1.0].map(|side| {
-        let rank = (n - 1.0) / 2.0 + side * 0.98 * n.sqrt();
-        values[(rank.round().max(0.0) as usize).min(values.len() - 1)]
-    })
-}
-
 /// Runs beside constant traffic that sends so many bits a second in the median, and what it did send.
 /// What it does not get through, where little is left of the link, it is asked for again.
 fn as_many(sent: f64, stacks: &Stacks) -> (Vec<(f64, f64)>, f64) {
@@ -139,11 +131,14 @@ fn a_protected_conversation_takes_no_more_than_constant_traffic_of_its_bytes() {
         let (constant, as_many) = as_many(sent, &stacks);
         let pairs = beside.iter().zip(&constant);
         let ratios: Vec<f64> = pairs.map(|((took, _), (of, _))| took / of).collect();
-        let ([from, to], ratio) = (interval(ratios.clone()), median(ratios));
+        let interval = Bootstrap::default().median(&ratios).unwrap();
+        let ratio = median(ratios);
         println!(
-            "{solution}: {:.0} kb/s, {:.3} of the constant one's; time {ratio:.3} ({from:.3} to {to:.3})",
+            "{solution}: {:.0} kb/s, {:.3} of the constant one's; time {ratio:.3} ({:.3} to {:.3})",
             sent / 1e3,
-            sent / as_many
+            sent / as_many,
+            interval.low,
+            interval.high
         );
         assert!(
             (sent / as_many - 1.0).abs() < 0.02,

@@ -97,7 +97,7 @@ pub struct StackOptions {
     /// Receive window of each stream and of the connection, fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_window: Option<Size>,
-    /// By how much of `receive_window` it is another than said, up to 8: 0.95 where a part is set aside, as for
+    /// How much of `receive_window` is offered, as a factor of at most 8: 0.95 where a part is set aside, as for
     /// repair symbols.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_window_share: Option<f64>,

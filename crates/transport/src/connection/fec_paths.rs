@@ -29,7 +29,7 @@ impl Connection {
         let Some(sender) = self.fec.sender.as_deref_mut() else {
             return;
         };
-        let answers = |path: &&Path| path.is_usable() && !path.is_silent() && !path.is_spent();
+        let answers = |path: &&Path| path.is_at_work();
         let class = |path: &Path| path.cost.cost.class;
         // As with data, cost comes before status.
         let cheapest = self.paths.iter().filter(answers).map(class).min();
@@ -83,8 +83,7 @@ impl Connection {
     }
 
     fn hears_of_any_path(&self) -> bool {
-        let answers = |path: &Path| path.is_usable() && !path.is_silent() && !path.is_spent();
-        self.paths.iter().any(answers)
+        self.paths.iter().any(Path::is_at_work)
     }
 }
 

@@ -749,10 +749,7 @@ impl Connection {
     /// The path that what concerns the whole connection goes by: the one with the least delay of the
     /// cheapest that work, else any.
     pub(crate) fn main_path(&self) -> Option<&Path> {
-        let usable = self
-            .paths
-            .iter()
-            .filter(|path| path.is_usable() && !path.is_silent() && !path.is_spent());
+        let usable = self.paths.iter().filter(|path| path.is_at_work());
         usable
             .min_by_key(|path| (path.cost.cost.class, path.recovery.rtt().smoothed()))
             .or_else(|| self.paths.iter().find(|path| !path.is_abandoned()))

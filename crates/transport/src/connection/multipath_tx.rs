@@ -245,10 +245,7 @@ impl Connection {
 
     /// Whether pinned data waits for the window or pacer of a path that works.
     fn waits_for_pin(&self) -> bool {
-        let mut live = self
-            .paths
-            .iter()
-            .filter(|path| path.is_usable() && !path.is_silent() && !path.is_spent());
+        let mut live = self.paths.iter().filter(|path| path.is_at_work());
         live.any(|path| self.has_data_for(path.id, Load::Pinned))
     }
 

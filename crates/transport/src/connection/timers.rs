@@ -61,9 +61,8 @@ impl Connection {
         let class = |path: &Path| path.cost.cost.class;
         let mut others = self.paths.iter().filter(|path| path.id != id);
         others.any(|path| {
-            let answers = path.is_usable() && !path.is_silent() && !path.is_spent();
             let wanted = path.status.effective() == PathStatus::Available;
-            answers && wanted && class(path) <= class(this)
+            path.is_at_work() && wanted && class(path) <= class(this)
         })
     }
 

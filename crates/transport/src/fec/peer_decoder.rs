@@ -3,6 +3,8 @@
 //! Owns: its window as last announced, by transport parameter or FEC_WINDOW. Does not own: what is
 //! covered within it (`sender/`).
 
+use tautline_codes::Limits;
+
 use crate::{error::TransportError, wire::FecDecoder};
 
 /// The window of the peer's decoder.
@@ -36,7 +38,9 @@ impl PeerDecoder {
     /// Repair symbols that it keeps at least while it cannot use them yet: as many losses can be rebuilt
     /// together. docs/spec/fec.md section 2.1.
     pub(super) fn equations(&self) -> u64 {
-        (self.symbols / 8).max(16).min(self.symbols)
+        let symbols = u16::try_from(self.symbols).unwrap_or(u16::MAX);
+        let limits = Limits::new(symbols.clamp(1, Limits::MAX_WINDOW), 1);
+        limits.map_or(1, |limits| limits.equations().into())
     }
 
     /// The first source symbol that it remembers when `next` is the next to be sent.

@@ -255,6 +255,11 @@ impl Path {
         self.cap_room() < u64::from(self.mtu.datagram_size())
     }
 
+    /// Whether it answers, its address is proven, and its cost leaves room: what it carries gets through.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.is_usable() && !self.is_silent() && !self.is_spent()
+    }
+
     /// Whether the newest packets that ask for an acknowledgement have been waiting for longer than
     /// a probe timeout.
     pub(crate) fn is_silent(&self) -> bool {
