@@ -160,13 +160,17 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     }
     if let Some(scheduler) = &options.fec {
         config.fec.redundancy = redundancy::registry::parse(scheduler).map_err(|error| {
-            let names = match error {
-                RedundancyError::Unknown(_) => redundancy::registry::names().collect(),
-                _ => Vec::new(),
+            // Who reads the plan lists the names, or the one that was meant.
+            let (problem, names): (String, Vec<&str>) = match error {
+                RedundancyError::Unknown(given) => (
+                    format!("no redundancy scheduler is called {given:?}"),
+                    redundancy::registry::names().collect(),
+                ),
+                error => (error.to_string(), Vec::new()),
             };
             OptionError {
                 option: "fec",
-                problem: error.to_string(),
+                problem,
                 names: names.into_iter().map(str::to_owned).collect(),
             }
         })?;

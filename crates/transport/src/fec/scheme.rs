@@ -44,7 +44,7 @@ mod xor {
 
     pub(super) const XOR: Code = Code {
         name: "xor",
-        usage: "xor:DEPTH",
+        usage: "xor, xor:DEPTH (1 to 65535)",
         id: 1,
         named: |depth| of_depth(depth.map_or(Some(1), |depth| depth.parse().ok())?),
         numbered: of_depth,

@@ -62,7 +62,7 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Constant::NAME,
-        usage: "constant:N,K or constant:N,K,C with 0 < K < N and C >= K, or constant alone for constant:25,20",
+        usage: "constant:N,K or constant:N,K,C with 0 < K < N, K <= C, all at most 65535, or constant alone for constant:25,20",
         keys: &[],
         parse: |options| {
             let options = options.places()?.iter();
@@ -160,12 +160,17 @@ pub fn none() -> SharedRedundancyFactory {
 /// # Errors
 /// [`RedundancyError`].
 pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
-    let (name, given) = text.split_once(':').unwrap_or((text, ""));
+    let (name, options) = text
+        .split_once(':')
+        .map_or((text, None), |(name, options)| (name, Some(options)));
+    let given = options.unwrap_or_default();
     let Some(built_in) = BUILT_IN.iter().find(|built_in| built_in.name == name) else {
         return Err(RedundancyError::Unknown(name.to_owned()));
     };
     let (name, usage) = (built_in.name, built_in.usage);
-    let options = Options::parse(given);
+    // A colon promises options.
+    let is_cut = options.is_some() && given.trim().is_empty();
+    let options = Options::parse(given).filter(|_| !is_cut);
     let unknown = options.as_ref().and_then(|o| o.unknown(built_in.keys));
     if let Some((key, nearest)) = unknown.and_then(|key| Some((key, nearest(key, built_in.keys)?)))
     {
@@ -254,6 +259,8 @@ mod tests {
         let error = parse("flec").unwrap_err().to_string();
         assert!(error.contains("none, constant"), "{error}");
         for text in [
+            "constant:",
+            "auto: ",
             "constant:20",
             "constant:5,20",
             "constant:70000,2",
