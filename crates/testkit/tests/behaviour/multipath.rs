@@ -10,6 +10,7 @@ use tautline_testkit::{
     pair::{client_address, server_address},
 };
 use tautline_transport::{
+    config::WindowConfig,
     congestion,
     connection::Event,
     multipath::{MultipathConfig, sched},
@@ -230,6 +231,26 @@ fn a_path_with_jitter_carries_its_part() {
         let rate = 50.0 * 8.0 / time;
         println!("{seed}: {rate:.1} Mb/s");
         assert!(rate > 85.0, "seed {seed}: of 95 Mb/s {rate:.1}");
+    }
+}
+
+/// A receive window of rates times round trip is used well: what is granted does not stand in queues.
+#[test]
+fn a_window_of_both_paths_carries_both() {
+    const WINDOW: u64 = 110_000;
+    for seed in 1..=3 {
+        let links = [wire(10, 22), wire(10, 22)];
+        let (mut net, _) = over(seed, &links, "auto", &[20_000_000], |setup| {
+            setup.both(|config| {
+                config.stream_receive_window = WindowConfig::fixed(WINDOW);
+                config.connection_receive_window = WindowConfig::fixed(WINDOW);
+            })
+        });
+        let time = fetch_time(&mut net, 60 * SECOND);
+        let rate = 20.0 * 8.0 / time;
+        println!("{seed}: {rate:.1} Mb/s");
+        // 13.4 where bursts left at the pacer's speed.
+        assert!(rate > 15.5, "seed {seed}: of 19 Mb/s {rate:.1}");
     }
 }
 

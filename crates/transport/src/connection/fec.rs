@@ -128,7 +128,8 @@ impl Connection {
     }
 
     /// Tells the peer to cover no more than the latest `symbols` packets by a repair symbol, at least
-    /// 1 and at most what the handshake offered: for who has to save memory or work for a while.
+    /// 1 and at most what the handshake offered: for who has to save work for a while. What the handshake
+    /// offered may still be under way, so the memory for it stays.
     /// Without effect where erasure correction was not negotiated.
     pub fn set_fec_window(&mut self, symbols: u16) {
         if let Some(receiver) = &mut self.fec.receiver {
@@ -274,6 +275,9 @@ impl Connection {
 
     /// Symbols that a packet made it possible to rebuild do what they would have done.
     pub(crate) fn dispatch_recovered(&mut self, received: &Received) -> Result<(), TransportError> {
+        if let Some(receiver) = self.fec.receiver.as_mut() {
+            receiver.on_packet_end();
+        }
         loop {
             let Some(receiver) = self.fec.receiver.as_mut() else {
                 return Ok(());

@@ -11,6 +11,7 @@ use super::{
     coupling::CouplingReview,
     fates::frame_fates,
     migration::{ISSUED_IDS, can_reach},
+    multipath_tx::HeldBack,
     path_frames::write_path_news,
     path_trace::PathTrace,
     rx::Received,
@@ -57,6 +58,7 @@ pub(crate) struct Multipath {
     pub(super) pinned_first: bool,
     /// What was told of the choice of paths.
     pub(super) trace: PathTrace,
+    pub(super) held_back: HeldBack,
 }
 
 impl Multipath {
@@ -126,6 +128,7 @@ impl Connection {
             views: Vec::new(),
             pinned_first: false,
             trace: PathTrace::default(),
+            held_back: HeldBack::default(),
         }));
         for path in self.paths.iter_mut() {
             // What it costs may have been said before.

@@ -35,8 +35,33 @@ const WORTH_A_COPY: f64 = 0.002;
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
+/// For so many of the longest round trips flow control is remembered to have held data back.
+const HELD_ROUNDS: u32 = 2;
+
 /// So many packets that never came may be the peer's probes of the path's MTU.
 const MTU_PROBES: u64 = 3;
+
+/// When flow control held data back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeldBack {
+    /// How often it had by now, and when it did last.
+    times: u64,
+    at: Option<Instant>,
+    /// Whether paths were told to send evenly.
+    evenly: bool,
+}
+
+impl HeldBack {
+    fn note(&mut self, now: Instant, times: u64) {
+        if self.times != times {
+            (self.times, self.at) = (times, Some(now));
+        }
+    }
+
+    fn within(&self, now: Instant, time: Duration) -> bool {
+        self.at.is_some_and(|at| now.saturating_since(at) < time)
+    }
+}
 
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +110,28 @@ impl Connection {
     /// Whether more than one path is there to be chosen from.
     pub(super) fn has_choice_of_paths(&self) -> bool {
         self.paths.len() > 1 && self.multipath.is_some()
+    }
+
+    /// Where flow control holds data back, what it lets go leaves each path no faster than that delivers. Grants come in
+    /// bursts, of what the receiver had waited to put in order: one that stands in a queue holds up what went by
+    /// another path, and the receiver's window with it, and makes the next burst. Where that is too slow, flow control holds
+    /// back no longer, and it ends.
+    pub(super) fn send_grants_evenly(&mut self, now: Instant) {
+        let several = self.has_choice_of_paths();
+        let Some(multipath) = &mut self.multipath else {
+            return;
+        };
+        let held_back = &mut multipath.held_back;
+        held_back.note(now, self.streams.times_held_back());
+        let round_trips = self.paths.iter().map(|path| path.recovery.rtt().smoothed());
+        let longest = round_trips.max().unwrap_or_default();
+        let evenly = several && held_back.within(now, HELD_ROUNDS * longest);
+        if evenly || std::mem::replace(&mut held_back.evenly, evenly) {
+            held_back.evenly = evenly;
+            for path in self.paths.iter_mut() {
+                path.recovery.set_evenly(evenly);
+            }
+        }
     }
 
     /// As `transmit`, with several paths.

@@ -84,6 +84,7 @@ impl Connection {
             self.catch_up_with_messages(now);
         }
         self.review_costs(now);
+        self.send_grants_evenly(now);
         self.review_pins();
         if self.datagrams.has_frames() {
             let room = self.datagram_room();

@@ -53,8 +53,6 @@ pub struct LossEstimate {
     /// Losses among the packets that left while that was as it is now, and those packets; old ones
     /// counted less.
     pub now: (f64, f64),
-    /// Losses among the packets that left while no congestion was forecast; old ones counted less.
-    pub calm_losses: f64,
 }
 
 /// Of a path that lost so many packets, old ones counted less, it is known that it loses some.
@@ -330,7 +328,6 @@ impl LossMonitor {
             residual: share(self.symbols_missed, self.symbols),
             after_loss: self.counts.after_loss,
             now: if self.estimate.tense { tense } else { calm },
-            calm_losses: calm.0,
             ..self.estimate
         }
     }

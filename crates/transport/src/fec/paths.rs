@@ -265,7 +265,6 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
             .iter()
             .any(|part| part.sources > 0.0 && part.loss.tense),
         now: (now_rate * now_packets, now_packets),
-        calm_losses: sum(&|part| part.loss.calm_losses),
     }
 }
 

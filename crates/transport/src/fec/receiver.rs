@@ -13,6 +13,10 @@ use crate::{
     wire::{Frame, Repair, SourceSymbol},
 };
 
+/// Repair symbols of one packet that are used; senders put one into a packet. Their coefficients cost work whatever
+/// their size, and a packet has room for a hundred that are next to empty.
+const MOST_OF_PACKET: u32 = 8;
+
 /// Takes source and repair symbols, gives recovered ones, and writes SYMBOL_ACK.
 #[derive(Debug)]
 pub struct FecReceiver {
@@ -24,6 +28,8 @@ pub struct FecReceiver {
     /// FEC_WINDOW frames written so far, and whether another is owed.
     windows_sent: u64,
     owes_window: bool,
+    /// Repair symbols of the packet in work.
+    of_packet: u32,
     stats: FecStats,
 }
 
@@ -37,6 +43,7 @@ impl FecReceiver {
             window: None,
             windows_sent: 0,
             owes_window: false,
+            of_packet: 0,
             stats: FecStats::default(),
         }
     }
@@ -63,13 +70,23 @@ impl FecReceiver {
         self.recovering.complete(header)
     }
 
+    /// The frames of a packet are over.
+    pub fn on_packet_end(&mut self) {
+        self.of_packet = 0;
+    }
+
     /// A REPAIR frame.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION for one beyond what we announced, or that the code does not have. One
-    /// that contradicts other symbols is ignored.
+    /// that contradicts other symbols is ignored, and so are more than a few of one packet.
     pub fn on_repair(&mut self, repair: &Repair<'_>) -> Result<(), TransportError> {
         self.stats.repairs_received += 1;
+        self.of_packet += 1;
+        if self.of_packet > MOST_OF_PACKET {
+            self.stats.ignored += 1;
+            return Ok(());
+        }
         match self.recovering.on_repair(repair)? {
             Use::Useful => self.stats.useful += 1,
             Use::Redundant | Use::Stale => self.stats.wasted += 1,

@@ -661,6 +661,27 @@ fn what_the_receiver_refuses_and_what_it_ignores() {
     assert_eq!((receiver.stats().useful, receiver.stats().wasted), (1, 1));
 }
 
+/// A packet full of repair symbols next to empty is no way to make others work.
+#[test]
+fn no_more_than_a_few_repair_symbols_of_a_packet_are_used() {
+    let limits = Limits::new(16, 100).unwrap();
+    let mut receiver = FecReceiver::new(limits, Scheme::ReedSolomon(ReedSolomon));
+    for key in 0..20 {
+        let repair = Repair {
+            first: 0,
+            count: 16,
+            key,
+            symbol: &[0; 10],
+        };
+        receiver.on_repair(&repair).unwrap();
+        if key == 9 {
+            receiver.on_packet_end();
+        }
+    }
+    let stats = receiver.stats();
+    assert_eq!((stats.repairs_received, stats.ignored), (20, 4));
+}
+
 #[test]
 fn recovered_symbols_are_told_three_times() {
     let mut feedback = Feedback::default();

@@ -23,6 +23,9 @@ const PROOF: f64 = 2.0;
 /// The same of a path with jitter, whose first queue was likely none.
 const PROOF_WITH_JITTER: f64 = 1.25;
 
+/// The part of its capacity at which a path is sure to have no queue: what is known is the most that was seen.
+const EVENLY: f64 = 0.97;
+
 /// What the application limited tells of a queue from so many bytes on: an initial window of the least
 /// datagrams. RFC 9002 s7.2.
 const TELLING: u64 = USUAL_PACKETS as u64 * 1_200;
@@ -45,6 +48,11 @@ impl Capacity {
         self.most_passed
     }
 
+    /// How fast data may leave without a queue.
+    pub(super) fn evenly(&self) -> Option<Rate> {
+        self.known.map(|rate| rate.mul_f64(EVENLY))
+    }
+
     pub(super) fn signs(&self) -> &QueueSigns {
         &self.signs
     }
@@ -59,7 +67,7 @@ impl Capacity {
         let passed = sample.tx_in_flight.min(sample.delivered);
         self.most_passed = self.most_passed.max(passed);
         self.signs.on_round_trip(passed, round_trips);
-        let drained = Rate::from_bytes_over(passed, round_trips.recent);
+        let drained = Rate::from_bytes_over(passed, round_trips.longer);
         let seen = sample.delivery_rate.max(drained);
         let before = if !self.signs.tell_of_queue(round_trips) {
             let proof = if self.signs.know_jitter() {
@@ -118,6 +126,7 @@ mod tests {
         RoundTrips {
             min: Duration::from_millis(40),
             recent: Duration::from_millis(recent),
+            longer: Duration::from_millis(recent),
         }
     }
 
@@ -143,6 +152,20 @@ mod tests {
         capacity.on_sample(&sample(8, 50_000), round_trips(41));
         assert_eq!(mbps(capacity), Some(10));
         assert!(capacity.is_exceeded_by(70_000, MIN));
+    }
+
+    /// What was in flight has passed within the longer of two round trips, of a burst's end and its beginning.
+    #[test]
+    fn a_burst_is_no_faster_than_its_end() {
+        let mut capacity = Capacity::default();
+        let burst = RoundTrips {
+            longer: Duration::from_millis(80),
+            ..round_trips(50)
+        };
+        capacity.on_sample(&sample(5, 100_000), burst);
+        assert_eq!(mbps(capacity), Some(10));
+        let even = capacity.evenly().unwrap();
+        assert!(even < capacity.known().unwrap() && even.bits_per_second() > 9_500_000);
     }
 
     #[test]

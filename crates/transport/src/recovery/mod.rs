@@ -98,6 +98,8 @@ pub struct Recovery {
     pacing: bool,
     /// The pacer's rate at least: what deadlines ask for.
     least_rate: Rate,
+    /// Nothing leaves faster than the path delivers.
+    evenly: bool,
     initial_window_packets: u32,
     persistent_threshold: u32,
     max_window: u64,
@@ -170,6 +172,7 @@ impl Recovery {
             mtu,
             pacing: config.pacing,
             least_rate: Rate::ZERO,
+            evenly: false,
             initial_window_packets: config.initial_window_packets,
             persistent_threshold: config.persistent_congestion_threshold,
             max_window: (config.limits.sent_packets as u64).saturating_mul(u64::from(mtu)),
@@ -339,6 +342,7 @@ impl Recovery {
         RoundTrips {
             min: self.rtt.min(),
             recent: self.rtt.recent(),
+            longer: self.rtt.longer(),
         }
     }
 

@@ -22,7 +22,10 @@ const FEW: u64 = 6_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrips {
     pub(super) min: Duration,
+    /// The smaller of the two newest: a single straggler counts for nothing.
     pub(super) recent: Duration,
+    /// The larger of the two: within that, what was in flight has passed.
+    pub(super) longer: Duration,
 }
 
 /// Tells queues from jitter.
@@ -74,6 +77,7 @@ mod tests {
         RoundTrips {
             min: Duration::from_millis(40),
             recent: Duration::from_millis(recent),
+            longer: Duration::from_millis(recent),
         }
     }
 

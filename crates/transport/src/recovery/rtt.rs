@@ -74,6 +74,12 @@ impl RttEstimator {
         newest.min(before)
     }
 
+    /// The larger of the two newest samples, without the peer's delay.
+    pub(super) fn longer(&self) -> Duration {
+        let [newest, before, ..] = self.newest;
+        newest.max(before)
+    }
+
     /// The smallest of the three newest samples, without the peer's delay: a queue that stands lifts all of
     /// them, jitter does not.
     pub fn calm(&self) -> Duration {

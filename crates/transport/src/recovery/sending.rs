@@ -39,6 +39,12 @@ impl Recovery {
         self.least_rate = rate;
     }
 
+    /// From now on, or no longer, nothing leaves faster than the path delivers, where that is known: whatever the
+    /// controller says, bursts are not to stand in a queue.
+    pub fn set_evenly(&mut self, evenly: bool) {
+        self.evenly = evenly;
+    }
+
     /// When the pacer lets `bytes` leave; `None` means now.
     pub fn next_send_time(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if !self.paces() {
@@ -82,6 +88,8 @@ impl Recovery {
             .controller
             .pacing_rate()
             .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start));
+        let even = self.evenly.then(|| self.capacity.evenly());
+        let rate = even.flatten().map_or(rate, |even| rate.min(even));
         let rate = rate.max(self.least_rate);
         if self.in_first_flight() && self.bytes_in_flight <= self.initial_window() {
             rate.max(FIRST_FLIGHT)

@@ -106,6 +106,8 @@ pub struct StreamSet {
     waiting: Vec<StreamId>,
     /// What the peer lets us send on the connection.
     credit: SendCredit,
+    /// How often a limit of the peer's kept data from leaving.
+    times_held_back: u64,
     /// Bytes that all send buffers may hold now.
     send_buffer_bytes: u64,
     /// And however fast the path becomes.
@@ -166,6 +168,7 @@ impl StreamSet {
             parked: Vec::new(),
             waiting: Vec::new(),
             credit: SendCredit::default(),
+            times_held_back: 0,
             send_buffer_bytes: config.send_buffer_bytes.min(MIN_SEND_BUFFER_BYTES),
             max_send_buffer_bytes: config.send_buffer_bytes,
             stream_window: config.stream_receive_window,

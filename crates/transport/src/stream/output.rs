@@ -78,6 +78,7 @@ impl StreamSet {
         }
         if self.owes_data_blocked() && packet.push(&Frame::DataBlocked(self.credit.max)) {
             self.credit.on_reported();
+            self.times_held_back += 1;
             self.note_blocked(FlowScope::Connection, self.credit.max, true);
         }
         for dir in [Dir::Bi, Dir::Uni] {
@@ -205,6 +206,11 @@ impl StreamSet {
                     .table
                     .iter()
                     .any(|stream| stream.send.as_ref().is_some_and(held_back)))
+    }
+
+    /// How often data had to wait for a limit of the peer's.
+    pub fn times_held_back(&self) -> u64 {
+        self.times_held_back
     }
 
     /// Writes STREAM frames until the packet is full or nothing may be sent that it takes.
@@ -426,6 +432,7 @@ impl StreamSet {
                 match (bit, &mut stream.send) {
                     (due::STREAM_DATA_BLOCKED, Some(send)) => {
                         send.credit.on_reported();
+                        self.times_held_back += 1;
                         let limit = send.credit.max;
                         self.journal.note(|| Note::Blocked {
                             scope: FlowScope::Stream(id),

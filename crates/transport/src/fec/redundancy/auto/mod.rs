@@ -204,14 +204,17 @@ impl Auto {
         }
     }
 
-    /// Seconds that a repair symbol is to be worth: for how long it holds up what follows, at the price of
-    /// a link that is idle, unless a queue stands: then it takes the place of another packet, be it another's.
-    fn cost(&self, view: &RedundancyView) -> f64 {
-        match (self.terms.cost, has_queue(view)) {
+    /// Seconds that a repair symbol is to be worth, where a loss makes others late by `delay`: for how long it holds up
+    /// what follows, at the price of a link that is idle, unless a queue stands: then it takes the place of another
+    /// packet, be it another's. And the heavier losses are, the likelier it is that they come of want of room, even
+    /// where no queue is seen, and that what it takes the place of is lost.
+    fn cost(&self, view: &RedundancyView, delay: f64) -> f64 {
+        let taken = match (self.terms.cost, has_queue(view)) {
             (true, true) => slot(view),
             (true, false) => PRICE * slot(view),
-            (false, _) => 0.0,
-        }
+            (false, _) => return 0.0,
+        };
+        taken + self.chain(view).rate().powi(2) * delay
     }
 
     /// Seconds by which a loss among `packets` packets in flight makes all of them late: a round-trip
@@ -243,7 +246,8 @@ impl Auto {
         }
         let counted = usize::try_from(most).unwrap_or(MOST);
         let rescued = self.odds(view).rescued(packets, missing, counted);
-        let (delay, cost) = (self.delay(view, packets), self.cost(view));
+        let delay = self.delay(view, packets);
+        let cost = self.cost(view, delay);
         let worth = |(repairs, chance): (u64, f64)| chance * delay - repairs as f64 * cost;
         let start = rescued.get(usize::try_from(sent).unwrap_or(usize::MAX));
         let Some(start) = start.copied() else {
@@ -325,17 +329,10 @@ impl Auto {
         self.terms.forecast && has_queue(view) && overflows
     }
 
-    /// Whether all that is known to be lost here is lost of congestion, which is about to cost packets again. A
-    /// repair symbol would take the place of another flow's packet, and make the queue that it is for longer.
-    fn is_crowded(&self, view: &RedundancyView) -> bool {
-        let congestion = view.loss.tense && view.loss.calm_losses < KNOWN_LOSSES;
-        self.terms.forecast && congestion && has_queue(view)
-    }
-
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
         // lets go in a moment: what is merely assumed of a new path is not worth that.
-        if self.overshoots(view) || self.is_crowded(view) || view.held_back && !knows_losses(view) {
+        if self.overshoots(view) || view.held_back && !knows_losses(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
@@ -405,7 +402,7 @@ impl RedundancyScheduler for Auto {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
             // What is due at the last moment may as well leave at once, on a path that has room.
             Occasion::BurstEnd if view.paths > 1 => {
-                if self.overshoots(view) || self.is_crowded(view) {
+                if self.overshoots(view) {
                     return Repairs::NONE;
                 }
                 let open = view.uncovered.min(view.in_flight);
@@ -415,7 +412,7 @@ impl RedundancyScheduler for Auto {
                 return early;
             }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
-                if self.overshoots(view) || self.is_crowded(view) {
+                if self.overshoots(view) {
                     return Repairs::NONE;
                 }
                 return self.on_the_way(view);
@@ -610,15 +607,6 @@ mod tests {
         assert!(ask("", other) > 0);
         other.loss.tense = true;
         assert_eq!(ask("", other), 0);
-        // Out of start-up: nothing for losses that all came of congestion, when it is near again.
-        other.slow_start = false;
-        assert_eq!(ask("", other), 0);
-        assert!(ask("forecast=off", other) > 0, "not for want of losses");
-        other.loss.calm_losses = 1.0;
-        assert!(ask("", other) > 0);
-        other.loss.calm_losses = 0.0;
-        other.calm_rtt = Duration::from_millis(105);
-        assert!(ask("", other) > 0);
         // The first losses of the overflow are known, and more to come: until what left then is settled.
         let mut auto = auto("");
         (start.sources, start.span) = (60, 60);
