@@ -191,6 +191,20 @@ fn a_stack_of_another_program_is_told_with_its_command() {
     assert_eq!(error.nearest, None);
 }
 
+#[test]
+fn schedulers_are_listed_once_or_the_one_that_was_meant() {
+    let error_of = |fec: &str| {
+        let fec = format!("name = \"cubic\"\nfec = \"{fec}\"\n");
+        let text = SMALL.replace("name = \"cubic\"\n", &fec);
+        parse(&text, &ReadOptions::default()).unwrap_err()
+    };
+    let none = error_of("");
+    assert_eq!(none.problem.matches("flec-buffer").count(), 1, "{none}");
+    let near = error_of("flec-bufer");
+    assert_eq!(near.nearest.as_deref(), Some("flec-buffer"));
+    assert!(!near.problem.contains("rquic"), "{near}");
+}
+
 /// Told with the factors, before there is memory for any of it.
 #[test]
 fn more_cells_than_fit_are_refused_by_their_factors() {

@@ -58,6 +58,7 @@ pub(crate) struct Multipath {
     pub(super) pinned_first: bool,
     /// What was told of the choice of paths.
     pub(super) trace: PathTrace,
+    /// When flow control held data back.
     pub(super) held_back: HeldBack,
 }
 

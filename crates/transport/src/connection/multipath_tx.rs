@@ -126,8 +126,9 @@ impl Connection {
         let round_trips = self.paths.iter().map(|path| path.recovery.rtt().smoothed());
         let longest = round_trips.max().unwrap_or_default();
         let evenly = several && held_back.within(now, HELD_ROUNDS * longest);
-        if evenly || std::mem::replace(&mut held_back.evenly, evenly) {
-            held_back.evenly = evenly;
+        let before = std::mem::replace(&mut held_back.evenly, evenly);
+        // Again and again while it holds: paths may have come.
+        if evenly || before {
             for path in self.paths.iter_mut() {
                 path.recovery.set_evenly(evenly);
             }

@@ -16,6 +16,8 @@ pub(super) struct PeerDecoder {
     bytes: u64,
     /// Which announcement says so; `None`: the handshake.
     epoch: Option<u64>,
+    /// Both, as the handshake had them: never more.
+    most: (u64, u64),
 }
 
 impl PeerDecoder {
@@ -24,6 +26,7 @@ impl PeerDecoder {
             symbols: parameter.window_symbols,
             bytes: parameter.window_bytes,
             epoch: None,
+            most: (parameter.window_symbols, parameter.window_bytes),
         }
     }
 
@@ -48,7 +51,7 @@ impl PeerDecoder {
         next.saturating_sub(self.symbols)
     }
 
-    /// A FEC_WINDOW frame; an older one than the newest is ignored.
+    /// A FEC_WINDOW frame; an older one than the newest is ignored, and so is what it says beyond the handshake.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION for a window without symbols.
@@ -60,10 +63,12 @@ impl PeerDecoder {
     ) -> Result<(), TransportError> {
         check_window(symbols)?;
         if self.epoch.is_none_or(|newest| epoch > newest) {
+            let (most_symbols, most_bytes) = self.most;
             *self = Self {
-                symbols,
-                bytes,
+                symbols: symbols.min(most_symbols),
+                bytes: bytes.min(most_bytes),
                 epoch: Some(epoch),
+                ..*self
             };
         }
         Ok(())

@@ -7,7 +7,7 @@ use tautline_codes::{
     Limits, Scheme, reed_solomon::ReedSolomon, rlc::Rlc, tetrys::Tetrys, xor::Xor,
 };
 
-use super::{feedback::Feedback, redundancy::registry, *};
+use super::{feedback::Feedback, peer_decoder::PeerDecoder, redundancy::registry, *};
 use crate::{
     error::Code,
     packet::Token,
@@ -513,6 +513,13 @@ fn the_peers_window_holds() {
     assert!(sender.on_window(1, 8, 1 << 20).is_ok());
     assert_eq!(repairs(&mut sender, 1_300)[0].0.0, 5);
     assert!(sender.on_window(3, 0, 0).is_err());
+    // No more than the handshake said, which is what the decoder has.
+    let mut small = decoder(&[(10, 15)]);
+    small.window_bytes = 5 * 102;
+    let mut peer = PeerDecoder::new(&small);
+    let announced = (peer.symbols(), peer.bytes(), peer.equations());
+    assert!(peer.on_window(0, 1 << 40, 1 << 40).is_ok());
+    assert_eq!((peer.symbols(), peer.bytes(), peer.equations()), announced);
 }
 
 #[test]
