@@ -16,7 +16,10 @@ const UNTOLD: usize = 256;
 pub(super) struct Feedback {
     /// IDs, ascending, each with how often it was told.
     recovered: Vec<(u64, u8)>,
+    /// Some were never told.
     due: bool,
+    /// The last frame had no room for those below this ID: the next one begins with them.
+    below: Option<u64>,
 }
 
 impl Feedback {
@@ -49,16 +52,32 @@ impl Feedback {
 
     /// The symbols to report, as ranges, descending.
     pub(super) fn ranges(&self) -> Ranges<'_> {
-        Ranges(&self.recovered)
+        let rest = self.below.map_or(0, |below| {
+            self.recovered.partition_point(|(id, _)| *id < below)
+        });
+        // Those that had no room may be gone: the oldest go untold.
+        let rest = self.recovered.get(..rest).filter(|rest| !rest.is_empty());
+        Ranges(rest.unwrap_or(&self.recovered))
     }
 
-    /// A SYMBOL_ACK with these ranges left.
-    pub(super) fn on_told(&mut self) {
-        self.due = false;
-        for (_, told) in &mut self.recovered {
-            *told += 1;
+    /// A SYMBOL_ACK left with the first `written` of [`Self::ranges`]; 0 if none left.
+    pub(super) fn on_told(&mut self, written: usize) {
+        let named = self.ranges().take(written);
+        let ends = named.fold(None, |ends, range| {
+            let (_, last) = ends.unwrap_or((0, *range.end()));
+            Some((*range.start(), last))
+        });
+        let Some((first, last)) = ends else {
+            return;
+        };
+        for (id, told) in &mut self.recovered {
+            *told += u8::from((first..=last).contains(id));
         }
         self.recovered.retain(|(_, told)| *told < TELLINGS);
+        self.due = self.recovered.iter().any(|(_, told)| *told == 0);
+        // Not from the top again, or the newest would leave no room for the others once more.
+        let rest = self.recovered.first().is_some_and(|(id, _)| *id < first);
+        self.below = Some(first).filter(|_| self.due && rest);
         if self.recovered.is_empty() && self.recovered.capacity() > 16 {
             self.recovered = Vec::new();
         }

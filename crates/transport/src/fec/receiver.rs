@@ -118,8 +118,9 @@ impl FecReceiver {
 
     /// Writes a SYMBOL_ACK if there is something to tell and it fits.
     pub fn write_ack(&mut self, packet: &mut PacketWriter<'_>) {
-        if self.feedback.has_news() && packet.push_symbol_ack(self.feedback.ranges()) {
-            self.feedback.on_told();
+        if self.feedback.has_news() {
+            let told = packet.push_symbol_ack(self.feedback.ranges());
+            self.feedback.on_told(told);
         }
     }
 

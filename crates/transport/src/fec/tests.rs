@@ -698,17 +698,55 @@ fn recovered_symbols_are_told_three_times() {
     }
     let ranges = |feedback: &Feedback| feedback.ranges().collect::<Vec<_>>();
     assert!(feedback.is_due());
-    feedback.on_told();
+    feedback.on_told(2);
     feedback.on_recovered(5);
     assert_eq!(ranges(&feedback), [7..=8, 3..=5]);
-    feedback.on_told();
+    feedback.on_told(2);
     assert!(!feedback.is_due());
-    feedback.on_told();
+    feedback.on_told(2);
     assert_eq!(ranges(&feedback), [5..=5]);
-    feedback.on_told();
+    feedback.on_told(1);
     assert!(!feedback.has_news());
     (0..10_000).for_each(|id| feedback.on_recovered(2 * id));
     assert_eq!(ranges(&feedback).len(), 256);
+}
+
+/// What a frame has no room for stays due, and the next frame begins with it.
+#[test]
+fn what_does_not_fit_is_told_next() {
+    let mut feedback = Feedback::default();
+    for id in [1, 2, 5, 8, 9] {
+        feedback.on_recovered(id);
+    }
+    let ranges = |feedback: &Feedback| feedback.ranges().collect::<Vec<_>>();
+    feedback.on_told(0);
+    assert_eq!(ranges(&feedback), [8..=9, 5..=5, 1..=2]);
+    assert!(feedback.is_due());
+    feedback.on_told(1);
+    assert_eq!(ranges(&feedback), [5..=5, 1..=2]);
+    // What is recovered meanwhile waits for its turn, where it is above.
+    feedback.on_recovered(12);
+    feedback.on_told(1);
+    assert_eq!(ranges(&feedback), [1..=2]);
+    feedback.on_told(1);
+    assert!(feedback.is_due());
+    assert_eq!(ranges(&feedback), [12..=12, 8..=9, 5..=5, 1..=2]);
+    feedback.on_told(1);
+    assert!(!feedback.is_due());
+    // Each is told three times, whatever frame names it.
+    let mut told = std::collections::BTreeMap::new();
+    while feedback.has_news() {
+        for range in ranges(&feedback).into_iter().take(2) {
+            range.for_each(|id| *told.entry(id).or_insert(1) += 1);
+        }
+        feedback.on_told(2);
+    }
+    assert_eq!(told, [1, 2, 5, 8, 9, 12].map(|id| (id, 3)).into());
+    // Those that had no room are forgotten before their turn: there is still something to tell.
+    (0..4).for_each(|id| feedback.on_recovered(2 * id));
+    feedback.on_told(2);
+    (10..400).for_each(|id| feedback.on_recovered(2 * id));
+    assert!(feedback.is_due() && ranges(&feedback).len() == 256);
 }
 
 proptest! {

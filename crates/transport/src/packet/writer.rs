@@ -276,18 +276,18 @@ impl<'a> PacketWriter<'a> {
     }
 
     /// Writes a SYMBOL_ACK of symbol IDs, ranges that descend; those that do not fit are left out,
-    /// oldest first.
-    pub fn push_symbol_ack<I>(&mut self, ranges: I) -> bool
+    /// oldest first. How many are in the frame; 0 if nothing was written.
+    pub fn push_symbol_ack<I>(&mut self, ranges: I) -> usize
     where
         I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
     {
         let before = self.writer.len();
-        if !write_symbol_ack(&mut self.writer, ranges) {
-            return false;
+        let written = write_symbol_ack(&mut self.writer, ranges);
+        if written > 0 {
+            self.flags.has_ack = true;
+            self.count_written(before);
         }
-        self.flags.has_ack = true;
-        self.count_written(before);
-        true
+        written
     }
 
     /// Writes a REPAIR frame of `first`, `count` and `key` with a symbol of `len` bytes, which

@@ -157,22 +157,22 @@ impl<'a> SymbolAck<'a> {
 }
 
 /// Writes a SYMBOL_ACK of `ranges`, descending as [`SymbolAck::ranges`] gives them. Ranges that do
-/// not fit are left out, oldest first. False, and nothing is written, when not even the first one
-/// fits or there is none.
-pub fn write_symbol_ack<I>(w: &mut Writer<'_>, ranges: I) -> bool
+/// not fit are left out, oldest first. How many are in the frame: 0, and nothing is written, when not
+/// even the first one fits or there is none.
+pub fn write_symbol_ack<I>(w: &mut Writer<'_>, ranges: I) -> usize
 where
     I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
 {
     let mut ranges = ranges;
     let Some(first) = ranges.next() else {
-        return false;
+        return 0;
     };
     let (largest, Some(length)) = (*first.end(), first.end().checked_sub(*first.start())) else {
-        return false;
+        return 0;
     };
     let fixed = varint_len(ty::SYMBOL_ACK) + varint_len(largest) + varint_len(length);
     let Some(room) = w.remaining().checked_sub(fixed + 1) else {
-        return false;
+        return 0;
     };
     let gaps = Gaps::new(*first.start(), ranges);
     let (count, _) = count_ranges(gaps.clone(), room);
@@ -184,7 +184,7 @@ where
         w.varint(gap);
         w.varint(length);
     }
-    true
+    1 + count
 }
 
 /// Reads what follows the type `ty`; `None` for types that are none of these.

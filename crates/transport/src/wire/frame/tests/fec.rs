@@ -44,7 +44,7 @@ fn the_vectors_of_the_specification() {
     assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..=100, 80..=81]);
     let mut buf = [0; 20];
     let mut w = Writer::new(&mut buf);
-    assert!(write_symbol_ack(&mut w, [90..=100, 80..=81].into_iter()));
+    assert_eq!(write_symbol_ack(&mut w, [90..=100, 80..=81].into_iter()), 2);
     assert_eq!(w.into_written(), bytes);
 
     let window = Frame::FecWindow {
@@ -85,18 +85,16 @@ fn ranges_that_do_not_fit_are_left_out() {
         let written = write_symbol_ack(&mut w, ranges.clone());
         assert!(!w.overflowed());
         let bytes = w.into_written();
-        assert_eq!(written, !bytes.is_empty());
-        if written {
+        assert_eq!(written > 0, !bytes.is_empty());
+        if written > 0 {
             let Frame::SymbolAck(ack) = decode_one(bytes) else {
                 panic!("not a SYMBOL_ACK");
             };
-            assert!(ack.ranges().eq(ranges.clone().take(ack.ranges().count())));
+            assert!(ack.ranges().eq(ranges.clone().take(written)));
         }
     }
-    assert!(!write_symbol_ack(
-        &mut Writer::new(&mut [0; 50]),
-        std::iter::empty()
-    ));
+    let none = write_symbol_ack(&mut Writer::new(&mut [0; 50]), std::iter::empty());
+    assert_eq!(none, 0);
 }
 
 proptest! {
@@ -122,7 +120,7 @@ proptest! {
         ranges.reverse();
         let mut buf = vec![0; 4096];
         let mut w = Writer::new(&mut buf);
-        prop_assert!(write_symbol_ack(&mut w, ranges.iter().cloned()));
+        prop_assert_eq!(write_symbol_ack(&mut w, ranges.iter().cloned()), ranges.len());
         let frame = decode_one(w.into_written());
         let Frame::SymbolAck(ack) = frame else { panic!("not a SYMBOL_ACK") };
         prop_assert_eq!(ack.ranges().collect::<Vec<_>>(), ranges);
