@@ -3,13 +3,25 @@
 //! Owns: splitting `5,4` and `initial=10,slow-start=off`, numbers and switches in ranges.
 //! Does not own: which options a scheduler has (`registry.rs`).
 
-use std::ops::RangeInclusive;
+use std::{cell::OnceCell, fmt::Display, ops::RangeInclusive, str::FromStr};
 
 /// Options of one scheduler: numbers by their place first, then `key=value` pairs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options<'a> {
     by_place: Vec<u32>,
     by_key: Vec<(&'a str, &'a str)>,
+    refused: OnceCell<Refused>,
+}
+
+/// A value that its option does not take.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Refused {
+    /// Which option.
+    pub(super) key: &'static str,
+    /// What was written behind the `=`.
+    pub(super) given: String,
+    /// What may be.
+    pub(super) takes: String,
 }
 
 impl<'a> Options<'a> {
@@ -69,36 +81,64 @@ impl<'a> Options<'a> {
         found.map(|(_, value)| *value)
     }
 
+    /// The first value that was refused.
+    pub(super) fn refused(&self) -> Option<&Refused> {
+        self.refused.get()
+    }
+
+    fn refuse<T>(&self, key: &'static str, given: &str, takes: String) -> Option<T> {
+        self.refused.get_or_init(|| Refused {
+            key,
+            given: given.to_owned(),
+            takes,
+        });
+        None
+    }
+
     /// A number; `default` if it is not given, `None` if it is none or out of its range.
     pub(super) fn number(
         &self,
-        key: &str,
+        key: &'static str,
         default: f64,
         range: RangeInclusive<f64>,
     ) -> Option<f64> {
-        let Some(text) = self.value(key) else {
-            return Some(default);
-        };
-        let number = text.parse::<f64>().ok();
-        number.filter(|number| range.contains(number))
+        self.within(key, default, range, "a number")
     }
 
     /// A whole number, in the same way.
-    pub(super) fn count(&self, key: &str, default: u16, range: RangeInclusive<u16>) -> Option<u16> {
+    pub(super) fn count(
+        &self,
+        key: &'static str,
+        default: u16,
+        range: RangeInclusive<u16>,
+    ) -> Option<u16> {
+        self.within(key, default, range, "a whole number")
+    }
+
+    fn within<T: Display + FromStr + PartialOrd>(
+        &self,
+        key: &'static str,
+        default: T,
+        range: RangeInclusive<T>,
+        what: &str,
+    ) -> Option<T> {
         let Some(text) = self.value(key) else {
             return Some(default);
         };
-        let number = text.parse::<u16>().ok();
-        number.filter(|number| range.contains(number))
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.or_else(|| {
+            let takes = format!("{what} from {} to {}", range.start(), range.end());
+            self.refuse(key, text, takes)
+        })
     }
 
     /// `on` or `off`.
-    pub(super) fn switch(&self, key: &str, default: bool) -> Option<bool> {
+    pub(super) fn switch(&self, key: &'static str, default: bool) -> Option<bool> {
         match self.value(key) {
             None => Some(default),
             Some("on") => Some(true),
             Some("off") => Some(false),
-            Some(_) => None,
+            Some(other) => self.refuse(key, other, "on or off".to_owned()),
         }
     }
 }
@@ -156,6 +196,13 @@ mod tests {
         let options = Options::parse("gamma=nan,delta=inf").unwrap();
         assert_eq!(options.number("gamma", 1.0, 0.0..=100.0), None);
         assert_eq!(options.number("delta", 1.0, 0.0..=100.0), None);
+        // The first that was refused is what the user is told of.
+        let refused = Refused {
+            key: "gamma",
+            given: "nan".to_owned(),
+            takes: "a number from 0 to 100".to_owned(),
+        };
+        assert_eq!(options.refused(), Some(&refused));
     }
 
     #[test]

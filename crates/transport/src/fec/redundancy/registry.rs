@@ -31,6 +31,20 @@ pub enum RedundancyError {
         /// What may be written.
         usage: &'static str,
     },
+    /// An option does not take this value.
+    #[error("{option} of {name} takes {takes}, not {given:?}; give it as {usage}")]
+    Value {
+        /// The scheduler.
+        name: &'static str,
+        /// The option.
+        option: &'static str,
+        /// What was written behind the `=`.
+        given: String,
+        /// What it takes, bounds included.
+        takes: String,
+        /// What may be written.
+        usage: &'static str,
+    },
     /// The scheduler does not take these options.
     #[error("{name} does not take {given:?}; give it as {usage}")]
     Options {
@@ -42,6 +56,9 @@ pub enum RedundancyError {
         usage: &'static str,
     },
 }
+
+/// Milliseconds that `quirl-burst` may wait: as many as a deadline of `flec-message` may have.
+const MOST_JITTER: u32 = 60_000;
 
 /// One built-in scheduler: its name, how it is written, the keys it knows, and what reads its
 /// options.
@@ -84,7 +101,7 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Quirl::OBJECT,
-        usage: "quirl-object or quirl-object:beta=SHARE (of the packets in flight, at most)",
+        usage: "quirl-object or quirl-object:beta=SHARE (of the packets in flight, at most: 0 to 1)",
         keys: &["beta"],
         parse: |options| {
             let beta = options.number("beta", quirl::BETA, 0.0..=1.0)?;
@@ -94,14 +111,14 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Quirl::BURST,
-        usage: "quirl-burst, quirl-burst:BYTES,MILLISECONDS (burst size, jitter), or with beta=SHARE (of the \
-                packets in flight, at most) behind",
+        usage: "quirl-burst, quirl-burst:BYTES,MILLISECONDS (burst size, up to 4294967295; jitter, up to 60000), \
+                or with beta=SHARE (of the packets in flight, at most: 0 to 1) behind",
         keys: &["beta"],
         parse: |options| {
             let beta = options.number("beta", quirl::BETA, 0.0..=1.0)?;
             let (bytes, jitter) = match *options.before_keys() {
                 [] => (0, 0),
-                [bytes, jitter] => (bytes, jitter),
+                [bytes, jitter @ ..=MOST_JITTER] => (bytes, jitter),
                 _ => return None,
             };
             let jitter = Duration::from_millis(u64::from(jitter));
@@ -182,11 +199,20 @@ pub fn parse(text: &str) -> Result<SharedRedundancyFactory, RedundancyError> {
         });
     }
     let options = options.filter(|_| unknown.is_none());
-    let factory = options.and_then(|options| (built_in.parse)(&options));
-    factory.ok_or_else(|| RedundancyError::Options {
-        name,
-        given: given.to_owned(),
-        usage,
+    let factory = options.as_ref().and_then(built_in.parse);
+    factory.ok_or_else(|| match options.as_ref().and_then(Options::refused) {
+        Some(refused) => RedundancyError::Value {
+            name,
+            option: refused.key,
+            given: refused.given.clone(),
+            takes: refused.takes.clone(),
+            usage,
+        },
+        None => RedundancyError::Options {
+            name,
+            given: given.to_owned(),
+            usage,
+        },
     })
 }
 
@@ -286,5 +312,102 @@ mod tests {
         }
         let error = parse("rquic:intial=10").unwrap_err().to_string();
         assert!(error.contains("did you mean \"initial\""), "{error}");
+    }
+
+    /// Every option with a key: what lies at its bounds is taken, what lies beyond is refused, by name
+    /// and with the bounds.
+    #[test]
+    fn bounds_are_named() {
+        let numbers = [
+            ("quirl-object", "beta", "0", "1"),
+            ("quirl-burst", "beta", "0", "1"),
+            ("flec-buffer", "c", "0", "100"),
+            ("flec-buffer", "aside", "0", "100"),
+            ("flec-message", "deadline", "0.001", "60000"),
+            ("flec-message", "interval", "0.001", "60000"),
+            ("flec-message", "epsilon", "0", "60000"),
+            ("flec-message", "theta", "1", "100"),
+            ("ac-rlnc", "c", "0", "100"),
+            ("rquic", "initial", "2", "255"),
+            ("rquic", "gamma", "0", "100"),
+            ("rquic", "delta", "0", "99"),
+            ("rquic", "periods", "1", "16"),
+            ("rquic", "rtts", "0.1", "1000"),
+            ("rquic", "generation", "2", "4095"),
+            ("rquic", "overlap", "1", "64"),
+            ("rquic", "redundancy", "1", "64"),
+        ];
+        let switches = [
+            ("auto", "forecast"),
+            ("auto", "bursts"),
+            ("auto", "cost"),
+            ("auto", "tail"),
+            ("auto", "retry"),
+            ("auto", "way"),
+            ("flec-bulk", "fill-cwnd"),
+            ("flec-message", "api"),
+            ("rquic", "slow-start"),
+            ("rquic", "tail"),
+        ];
+        let refused = |name: &str, key: &str, value: &str, takes: &str| {
+            let text = format!("{name}:{key}={value}");
+            let error = parse(&text).unwrap_err().to_string();
+            let what = format!("{key} of {name} takes {takes}, not {value:?}; give it as {name}");
+            assert!(error.starts_with(&what), "{error}");
+        };
+        for (name, key, least, most) in numbers {
+            for value in [least, most] {
+                assert!(parse(&format!("{name}:{key}={value}")).is_ok(), "{key}");
+            }
+            let whole = ["periods", "generation", "overlap", "redundancy"].contains(&key);
+            let what = if whole { "a whole number" } else { "a number" };
+            let takes = format!("{what} from {least} to {most}");
+            let below = (least.parse::<f64>().unwrap() - 1.0).to_string();
+            let above = (most.parse::<f64>().unwrap() + 1.0).to_string();
+            for value in [&below, &above, "", "nan", "inf", "1e9", "many", "on"] {
+                refused(name, key, value, &takes);
+            }
+            // Who gives something else that is wrong is told of the bounds as well.
+            let usage = BUILT_IN.iter().find(|built_in| built_in.name == name);
+            let usage = usage.unwrap().usage;
+            assert!(usage.contains(most) && usage.contains(least), "{usage}");
+        }
+        for (name, key) in switches {
+            for value in ["on", "off"] {
+                assert!(parse(&format!("{name}:{key}={value}")).is_ok(), "{key}");
+            }
+            for value in ["", "On", "1", "true"] {
+                refused(name, key, value, "on or off");
+            }
+        }
+        for built_in in &BUILT_IN {
+            for key in built_in.keys {
+                let tried = numbers.iter().map(|(name, key, ..)| (name, key));
+                let mut tried = tried.chain(switches.iter().map(|(name, key)| (name, key)));
+                let is_tried = tried.any(|tried| tried == (&built_in.name, key));
+                assert!(is_tried, "{key} of {} is not in the tables", built_in.name);
+            }
+        }
+    }
+
+    /// Numbers without a key have their bounds in the usage.
+    #[test]
+    fn places_have_bounds() {
+        for (text, bound) in [
+            ("quirl-burst:0,60001", "up to 60000"),
+            ("quirl-burst:4294967296,5", "up to 4294967295"),
+            ("quirl-burst:0,-1", "up to 60000"),
+            ("constant:65536,2", "at most 65535"),
+            ("constant:25,0", "0 < K < N"),
+            ("constant:25,25", "0 < K < N"),
+            ("constant:25,20,19", "K <= C"),
+            ("constant:25,20,65536", "at most 65535"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(bound), "{error}");
+        }
+        for text in ["quirl-burst:4294967295,60000", "constant:65535,65534,65535"] {
+            assert!(parse(text).is_ok(), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A code rate that follows the losses which correction left.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -8,7 +8,11 @@ use super::{
 use crate::time::Instant;
 
 /// Bounds of the code rate. Garrido et al. (2019), III-C.
-const RATES: std::ops::RangeInclusive<f64> = 2.0..=255.0;
+const RATES: RangeInclusive<f64> = 2.0..=255.0;
+/// Symbols of a generation: as many as a window may have.
+const GENERATIONS: RangeInclusive<u16> = 2..=4095;
+/// Generations that a symbol is in, and repair symbols for each.
+const EACH: RangeInclusive<u16> = 1..=64;
 /// Periods of measurement that may be averaged over.
 const PERIODS: usize = 16;
 
@@ -50,19 +54,19 @@ struct Period {
 pub struct RquicOptions {
     /// Source symbols for each repair symbol, to begin with. 2 to 255.
     pub initial: f64,
-    /// Residual loss to steer for, a share.
+    /// Residual loss to steer for, a share: 0 to 1.
     pub gamma: f64,
-    /// By what share the code rate changes.
+    /// By what share the code rate changes: 0 to 0.99.
     pub delta: f64,
     /// Periods to average over, `N`: 1 to 16.
     pub periods: usize,
-    /// Round trips that a period takes, `T`.
+    /// Round trips that a period takes, `T`: 0.1 to 1000.
     pub round_trips: f64,
-    /// Symbols that a generation has at most.
+    /// Symbols that a generation has at most: 2 to 4095.
     pub generation: u16,
-    /// Generations that a symbol is in.
+    /// Generations that a symbol is in: 1 to 64.
     pub overlap: u16,
-    /// Repair symbols for each generation.
+    /// Repair symbols for each generation: 1 to 64.
     pub redundancy: u16,
     /// Whether to protect in slow start too.
     pub slow_start: bool,
@@ -90,8 +94,9 @@ impl Default for RquicOptions {
 impl Rquic {
     pub(super) const NAME: &'static str = "rquic";
     pub(super) const USAGE: &'static str = "rquic or rquic:initial=10,gamma=1,delta=33,periods=3,\
-        rtts=3,generation=255,overlap=1,redundancy=1,slow-start=on,tail=off (gamma and delta in percent, \
-        initial 2 to 255, periods 1 to 16, overlap and redundancy 1 to 64, generation 2 to 4095)";
+        rtts=3,generation=255,overlap=1,redundancy=1,slow-start=on,tail=off (gamma in percent, 0 to 100, \
+        delta in percent, 0 to 99, initial 2 to 255, periods 1 to 16, rtts 0.1 to 1000, generation 2 to 4095, \
+        overlap and redundancy 1 to 64)";
     pub(super) const KEYS: &'static [&'static str] = &[
         "initial",
         "gamma",
@@ -113,9 +118,9 @@ impl Rquic {
             delta: options.number("delta", 33.0, 0.0..=99.0)? / 100.0,
             periods: options.count("periods", 3, 1..=16)?.into(),
             round_trips: options.number("rtts", default.round_trips, 0.1..=1000.0)?,
-            generation: options.count("generation", default.generation, 2..=4095)?,
-            overlap: options.count("overlap", default.overlap, 1..=64)?,
-            redundancy: options.count("redundancy", default.redundancy, 1..=64)?,
+            generation: options.count("generation", default.generation, GENERATIONS)?,
+            overlap: options.count("overlap", default.overlap, EACH)?,
+            redundancy: options.count("redundancy", default.redundancy, EACH)?,
             slow_start: options.switch("slow-start", default.slow_start)?,
             tail: options.switch("tail", default.tail)?,
         };
@@ -125,14 +130,17 @@ impl Rquic {
     /// With these options; what is out of its bounds is set to the nearest bound.
     pub fn new(options: RquicOptions) -> Self {
         let sane = |value: f64, default: f64| if value.is_finite() { value } else { default };
+        let within =
+            |value: u16, range: RangeInclusive<u16>| value.clamp(*range.start(), *range.end());
         let options = RquicOptions {
             initial: sane(options.initial, 10.0).clamp(*RATES.start(), *RATES.end()),
+            gamma: sane(options.gamma, 0.01).clamp(0.0, 1.0),
             delta: sane(options.delta, 0.33).clamp(0.0, 0.99),
             periods: options.periods.clamp(1, PERIODS),
             round_trips: sane(options.round_trips, 3.0).clamp(0.1, 1000.0),
-            generation: options.generation.max(2),
-            overlap: options.overlap.max(1),
-            redundancy: options.redundancy.max(1),
+            generation: within(options.generation, GENERATIONS),
+            overlap: within(options.overlap, EACH),
+            redundancy: within(options.redundancy, EACH),
             ..options
         };
         Self {
@@ -413,5 +421,21 @@ mod tests {
         });
         rates(&mut odd, &[1; 100]);
         assert!(RATES.contains(&odd.rate()));
+        let much = rquic(|options| {
+            *options = RquicOptions {
+                initial: 1e9,
+                gamma: 2.0,
+                delta: 1.0,
+                periods: 17,
+                round_trips: 1e9,
+                generation: u16::MAX,
+                overlap: u16::MAX,
+                redundancy: u16::MAX,
+                ..*options
+            }
+        });
+        let most = "initial=255,gamma=100,delta=99,periods=16,rtts=1000,generation=4095,overlap=64,redundancy=64";
+        let most = Rquic::parse(&Options::parse(most).unwrap());
+        assert_eq!(Some(much), most);
     }
 }

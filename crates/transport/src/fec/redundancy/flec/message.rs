@@ -168,7 +168,8 @@ impl Messaging {
 impl Message {
     pub(in super::super) const NAME: &'static str = "flec-message";
     pub(in super::super) const USAGE: &'static str = "flec-message or \
-        flec-message:deadline=MS,interval=MS,epsilon=5,theta=1.25,api=on (MS above 0 and up to 60000)";
+        flec-message:deadline=MS,interval=MS,epsilon=5,theta=1.25,api=on (MS 0.001 to 60000, epsilon in ms, \
+        0 to 60000, theta 1 to 100)";
     pub(in super::super) const KEYS: &'static [&'static str] =
         &["deadline", "interval", "epsilon", "theta", "api"];
 
