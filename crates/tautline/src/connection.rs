@@ -8,7 +8,7 @@ use bytes::Bytes;
 use rustls::pki_types::CertificateDer;
 use tautline_transport::{
     datagram::SendDatagramError as QueueError,
-    fec::{FecStats, LossMemory},
+    fec::{FecStats, LossEstimate, LossMemory},
     multipath::{PathPin, PinError},
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Side, StreamId},
@@ -409,6 +409,31 @@ impl Connection {
     /// once connected; `false` again after the end.
     pub fn is_fec_receiver(&self) -> bool {
         self.get(|state| state.quic.is_fec_receiver())
+    }
+
+    /// Tells the peer to cover no more than the latest `symbols` packets by a repair symbol, from 1 to what the
+    /// handshake offered ([`FecConfig::decoder_symbols`](tautline_transport::fec::FecConfig)); what is out of these
+    /// bounds is set to the nearest. For who has to save work for a while: what the handshake offered may still be
+    /// under way, so the memory for it stays. Without effect unless [`Self::is_fec_receiver`].
+    pub fn set_fec_window(&self, symbols: u16) {
+        self.conn.with(|state| {
+            state.quic.set_fec_window(symbols);
+            state.touched = true;
+        });
+    }
+
+    /// How packets sent from here get lost on a path, as far as erasure correction follows it: shares from 0 to 1,
+    /// and [`LossEstimate::packets`] 0 where nothing was heard of the path yet. `None` unless
+    /// [`Self::is_fec_sender`].
+    pub fn loss_estimate(&self, path: PathId) -> Option<LossEstimate> {
+        self.get(|state| state.quic.loss_estimate(path))
+    }
+
+    /// The same for the connection as a whole, as the redundancy scheduler sees it: over several paths
+    /// (RFC 10069) as if all went over one, each counting by the protected packets in flight on it; paths too slow
+    /// to be protected together with the others are left out.
+    pub fn connection_loss_estimate(&self) -> Option<LossEstimate> {
+        self.get(|state| state.quic.connection_loss_estimate())
     }
 
     /// What this connection knows of losses on the way to its peer, for the

@@ -137,10 +137,19 @@ impl Connection {
         }
     }
 
-    /// How packets get lost on a path, as far as erasure correction follows it.
+    /// How packets that we send get lost on a path, as far as erasure correction follows it: shares from 0 to 1, and
+    /// [`LossEstimate::packets`] 0 where nothing was heard of the path yet. `None` unless [`Self::is_fec_sender`].
     pub fn loss_estimate(&self, path: PathId) -> Option<LossEstimate> {
         let sender = self.fec.sender.as_ref()?;
         Some(sender.loss(path))
+    }
+
+    /// The same for the connection as a whole, as the redundancy scheduler sees it: over several paths (RFC 10069)
+    /// as if all went over one, each counting by the protected packets in flight on it; paths too slow to be
+    /// protected together with the others are left out. Of one path, what [`Self::loss_estimate`] says.
+    pub fn connection_loss_estimate(&self) -> Option<LossEstimate> {
+        let sender = self.fec.sender.as_ref()?;
+        Some(sender.joint_loss())
     }
 
     /// The peer's transport parameters are known.

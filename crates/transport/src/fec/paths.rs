@@ -136,6 +136,21 @@ impl Paths {
         Some(best(&parts, |part| may(part.path.id))?.path.id)
     }
 
+    /// The losses of the joint window as if it went over one path. `None` where no paths are known to choose from.
+    /// `newest`: the path of the latest source symbol.
+    pub(super) fn loss(
+        &self,
+        newest: PathId,
+        on: &dyn Fn(PathId) -> u64,
+        monitors: &Monitors,
+    ) -> Option<LossEstimate> {
+        let mut parts = self.parts(on, monitors);
+        let joins = parts.iter().any(|part| part.path.id == newest);
+        weigh(&mut parts, Some(newest).filter(|_| joins));
+        let all: f64 = parts.iter().map(|part| part.sources).sum();
+        (!parts.is_empty()).then(|| mixture(&parts, all))
+    }
+
     /// What a scheduler is told of the joint window. `newest`: the path of the latest source symbol, if it
     /// is about that.
     pub(super) fn describe(
@@ -149,14 +164,8 @@ impl Paths {
             return;
         }
         let mut parts = self.parts(on, monitors);
-        let all: f64 = parts.iter().map(|part| part.sources).sum();
         view.expected_losses = parts.iter().map(|part| part.sources * part.loss.rate).sum();
-        for part in &mut parts {
-            // Where nothing is under way yet, it will be where the latest left.
-            if all <= 0.0 && newest.is_none_or(|newest| newest == part.path.id) {
-                part.sources = 1.0;
-            }
-        }
+        weigh(&mut parts, newest);
         let Some(repair) = best(&parts, |_| true).copied() else {
             return;
         };
@@ -185,6 +194,16 @@ impl Paths {
         view.min_rtt = mean(|path| path.min_rtt);
         view.calm_rtt = mean(|path| path.calm_rtt);
         view.probe_timeout = mean(|path| path.probe_timeout);
+    }
+}
+
+/// Where nothing is under way yet, it will be where the latest left; on any path where that is unknown.
+fn weigh(parts: &mut [Part], newest: Option<PathId>) {
+    let all: f64 = parts.iter().map(|part| part.sources).sum();
+    for part in parts {
+        if all <= 0.0 && newest.is_none_or(|newest| newest == part.path.id) {
+            part.sources = 1.0;
+        }
     }
 }
 
@@ -375,6 +394,14 @@ mod tests {
         // Repair symbols take the path that loses nothing, as most packets do.
         assert!(view.repair_loss.is_none());
         assert_eq!(view.one_way_delay, 50 * MS);
+        // Who asks for the losses alone is told the same; with nothing under way, those of the newest path.
+        let rate = |newest, counts| {
+            let loss = two.loss(PathId(newest), &on(counts), &monitors);
+            loss.unwrap().rate
+        };
+        assert_eq!(rate(0, &[30, 10]), view.loss.rate);
+        assert!(rate(0, &[]) < 1e-3 && (rate(1, &[]) - 0.05).abs() < 1e-3);
+        assert!((rate(7, &[]) - 0.025).abs() < 1e-3);
         two.describe(Some(PathId(0)), &on(&[5, 30]), &monitors, &mut view);
         assert!(view.repair_loss.is_some_and(|loss| loss.rate < 1e-3));
         assert_eq!(view.smoothed_rtt, 100 * MS);
@@ -385,6 +412,8 @@ mod tests {
         let mut view = RedundancyView::default();
         let monitors = Monitors::default();
         Paths::default().describe(None, &on(&[1]), &monitors, &mut view);
+        let none = Paths::default().loss(PathId(0), &on(&[1]), &monitors);
+        assert!(none.is_none());
         assert_eq!((view.paths, view.smoothed_rtt), (0, Duration::ZERO));
         assert_eq!(
             Paths::default().for_repair(&on(&[1]), &monitors, |_| true),

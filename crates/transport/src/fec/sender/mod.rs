@@ -198,6 +198,14 @@ impl FecSender {
         monitor.map_or_else(LossEstimate::default, |monitor| monitor.estimate())
     }
 
+    /// What is known of the losses of all paths that source symbols take together: each counts by the symbols
+    /// under way on it.
+    pub fn joint_loss(&self) -> LossEstimate {
+        let on = |path| self.source.in_flight_on(path);
+        let joint = self.paths.loss(self.newest, &on, &self.monitors);
+        joint.unwrap_or_else(|| self.loss(self.newest))
+    }
+
     // ---- Source symbols ----
 
     /// The header of the next symbol.
