@@ -68,10 +68,32 @@ pub(crate) mod shared {
 /// Bit of [`Setup::policies`]: both ends protect what they send, and decode.
 pub(crate) const ERASURE: u8 = 1 << 7;
 
+/// Redundancy schedulers by the upper half of [`Setup::seed`], with [`ERASURE`]. To add one, take the place of
+/// one that there are two of; places are part of the corpus. The first depends on [`shared::TINY_LIMITS`]; `none`
+/// is for the server alone, so that one end protects.
+const REDUNDANCY: [&str; 16] = [
+    "quirl-burst:0,5",
+    "auto",
+    "none",
+    "constant:6,4,10",
+    "quirl-object",
+    "quirl-burst:1000,20,beta=1",
+    "tail",
+    "flec-bulk",
+    "flec-buffer",
+    "flec-message:deadline=40,interval=15",
+    "ac-rlnc",
+    "rquic:initial=4,periods=1,rtts=1",
+    "auto:cost=off",
+    "constant:3,1",
+    "flec-bulk:fill-cwnd=on",
+    "rquic:overlap=4,tail=on",
+];
+
 record! {
     /// Configuration of both ends.
     Setup {
-        /// Seed of both ends' randomness.
+        /// Seed of both ends' randomness; its upper half is the place in [`REDUNDANCY`], too.
         seed: u8,
         /// Bits of [`shared`].
         shared: u8,
@@ -215,12 +237,12 @@ impl Setup {
             config.stream_receive_window = window(self.windows & 0x0f);
             config.connection_receive_window = window(self.windows >> 4);
         }
-        self.choose_policies(&mut config);
+        self.choose_policies(side, &mut config);
         config.observer = self.observer(coverage);
         config
     }
 
-    fn choose_policies(&self, config: &mut TransportConfig) {
+    fn choose_policies(&self, side: Side, config: &mut TransportConfig) {
         fn pick<F>(
             mut names: impl Iterator<Item = &'static str>,
             by_name: impl Fn(&str) -> Option<F>,
@@ -244,11 +266,12 @@ impl Setup {
             config.stream_scheduler = factory;
         }
         if self.policies & ERASURE != 0 {
-            let name = if self.is_shared(shared::TINY_LIMITS) {
-                "constant:6,4,10"
-            } else {
-                "quirl-burst:0,5"
+            let name = match usize::from(self.seed >> 4) {
+                0 if self.is_shared(shared::TINY_LIMITS) => "constant:6,4,10",
+                place => REDUNDANCY[place],
             };
+            let alone = side == Side::Client && name == "none";
+            let name = if alone { "auto" } else { name };
             config.fec.redundancy = redundancy::registry::parse(name).expect("built in");
             config.fec.decode = true;
             config.fec.protect_datagrams = self.is_shared(shared::QLOG);
@@ -362,5 +385,26 @@ impl TokenStore for OneToken {
 
     fn take(&self, _: &str, _: Version) -> Option<Bytes> {
         Some(self.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each can be had, and no scheduler is left out.
+    #[test]
+    fn every_redundancy_scheduler_has_a_place() {
+        let chosen = (0..16).map(|place| {
+            let setup = Setup {
+                seed: place << 4,
+                policies: ERASURE,
+                ..Setup::default()
+            };
+            let config = setup.transport(Side::Server, None);
+            config.fec.redundancy.name()
+        });
+        let chosen: std::collections::BTreeSet<_> = chosen.collect();
+        assert_eq!(chosen, redundancy::registry::names().collect());
     }
 }

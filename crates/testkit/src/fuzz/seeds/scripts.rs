@@ -83,6 +83,11 @@ fn setups() -> Vec<(&'static str, Setup)> {
         policies,
         ..plain()
     };
+    // By the redundancy scheduler's place.
+    let protected = |place: u8| Setup {
+        seed: plain().seed | place << 4,
+        ..policies(ERASURE)
+    };
     vec![
         ("plain", plain()),
         ("empty_cids_client", client(end::EMPTY_CIDS)),
@@ -134,6 +139,15 @@ fn setups() -> Vec<(&'static str, Setup)> {
                 ..plain()
             },
         ),
+        ("erasure_auto", protected(1)),
+        ("erasure_none", protected(2)),
+        ("erasure_object", protected(4)),
+        ("erasure_tail", protected(6)),
+        ("erasure_bulk", protected(7)),
+        ("erasure_buffer", protected(8)),
+        ("erasure_message", protected(9)),
+        ("erasure_causal", protected(10)),
+        ("erasure_rate", protected(11)),
     ]
 }
 
