@@ -64,6 +64,8 @@ impl TransportOptions {
             config.fec.redundancy = Arc::clone(redundancy);
             // Who does not protect may still decode.
             config.fec.decode = true;
+            // Who comes again, to the same process, need not be guessed at again.
+            config.fec.loss_store = Some(Arc::default());
         }
         if let Some(dir) = &self.qlog_dir {
             config.observer = Some(qlog_into(dir)?);

@@ -53,6 +53,8 @@ pub struct LossEstimate {
     /// Losses among the packets that left while that was as it is now, and those packets; old ones
     /// counted less.
     pub now: (f64, f64),
+    /// The same of those that left while no congestion was forecast.
+    pub calm: (f64, f64),
 }
 
 /// Of a path that lost so many packets, old ones counted less, it is known that it loses some.
@@ -64,32 +66,32 @@ pub(super) fn queue_stands(rtt: Duration, min: Duration) -> bool {
 }
 
 /// Whether congestion is about to cost packets: the round-trip time is near that at which packets were
-/// lost before, or the window near where it was then, where such losses came with a queue at all. What
+/// lost before, or what is filled of the window near what was then, where such losses came with a queue at all. What
 /// is lost then follows another rule than what is lost at random (000 s5.4.1 asks for codes when
 /// congestion is predicted; here losses are counted apart, so that either rule is learnt).
 #[derive(Clone, Copy, Debug, Default)]
 struct Forecast {
     min: Duration,
     latest: Duration,
-    window: u64,
-    /// Round-trip time and window when packets were lost: moving averages.
+    filled: u64,
+    /// Round-trip time and filled window when packets were lost: moving averages.
     rtt_at_loss: Option<Duration>,
-    window_at_loss: u64,
+    filled_at_loss: u64,
     tense: bool,
 }
 
 impl Forecast {
-    /// Share of the rise, and of the window, from which a loss is near.
+    /// Share of the rise, and of what was filled, from which a loss is near.
     const NEAR: f64 = 0.75;
 
-    fn on_feedback(&mut self, min: Duration, latest: Duration, window: u64) {
-        (self.min, self.latest, self.window) = (min, latest, window);
+    fn on_feedback(&mut self, min: Duration, latest: Duration, filled: u64) {
+        (self.min, self.latest, self.filled) = (min, latest, filled);
         self.tense = self.rtt_at_loss.is_some_and(|at_loss| {
             let rise = at_loss.saturating_sub(min);
             // Without a queue losses say nothing of the next.
             queue_stands(at_loss, min)
                 && (latest.saturating_sub(min) >= rise.mul_f64(Self::NEAR)
-                    || window as f64 >= Self::NEAR * self.window_at_loss as f64)
+                    || filled as f64 >= Self::NEAR * self.filled_at_loss as f64)
         });
     }
 
@@ -102,10 +104,10 @@ impl Forecast {
             && usual.is_none_or(|usual| rise >= usual.mul_f64(Self::NEAR));
         let before = self.rtt_at_loss.unwrap_or(self.latest);
         self.rtt_at_loss = Some((before * 7 + self.latest) / 8);
-        self.window_at_loss = if self.window_at_loss == 0 {
-            self.window
+        self.filled_at_loss = if self.filled_at_loss == 0 {
+            self.filled
         } else {
-            (self.window_at_loss * 7 + self.window) / 8
+            (self.filled_at_loss * 7 + self.filled) / 8
         };
         congested
     }
@@ -275,9 +277,9 @@ impl LossMonitor {
         self.symbols_missed = fade(self.symbols_missed) + f64::from(u8::from(missed));
     }
 
-    /// How the path does: smallest and latest round-trip time, congestion window in bytes.
-    pub fn on_path(&mut self, min: Duration, latest: Duration, window: u64) {
-        self.forecast.on_feedback(min, latest, window);
+    /// How the path does: smallest and latest round-trip time, bytes of the congestion window that are filled.
+    pub fn on_path(&mut self, min: Duration, latest: Duration, filled: u64) {
+        self.forecast.on_feedback(min, latest, filled);
     }
 
     /// What could be said at the last [`Self::review`].
@@ -328,6 +330,7 @@ impl LossMonitor {
             residual: share(self.symbols_missed, self.symbols),
             after_loss: self.counts.after_loss,
             now: if self.estimate.tense { tense } else { calm },
+            calm,
             ..self.estimate
         }
     }

@@ -261,14 +261,14 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
             .sum();
         (1.0 / spread.max(1e-12) - 1.0).max(0.0)
     };
-    let now_packets = known(&|loss| loss.now.1);
-    let now_rate = sum(&|part| {
-        if part.loss.now.1 > 0.0 {
-            part.loss.now.0 / part.loss.now.1
-        } else {
-            0.0
-        }
-    });
+    let counted = |of: &dyn Fn(&LossEstimate) -> (f64, f64)| {
+        let packets = known(&|loss| of(loss).1);
+        let rate = sum(&|part| match of(&part.loss) {
+            (losses, packets) if packets > 0.0 => losses / packets,
+            _ => 0.0,
+        });
+        (rate * packets, packets)
+    };
     LossEstimate {
         packets: known(&|loss| loss.packets),
         rate: sum(&|part| part.loss.rate),
@@ -283,7 +283,8 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
         tense: parts
             .iter()
             .any(|part| part.sources > 0.0 && part.loss.tense),
-        now: (now_rate * now_packets, now_packets),
+        now: counted(&|loss| loss.now),
+        calm: counted(&|loss| loss.calm),
     }
 }
 

@@ -1053,3 +1053,29 @@ fn congestion_that_nobody_forecast_is_told_apart() {
     let (losses, packets) = play(101);
     assert!((28.0..=30.0).contains(&losses) && packets > 190.0);
 }
+
+/// A window as large as at the last loss says nothing while its owner has too little to send to fill it.
+#[test]
+fn an_idle_window_is_not_a_full_one() {
+    let ms = Duration::from_millis;
+    let mut monitor = LossMonitor::default();
+    (0..100).for_each(|number| monitor.on_sent(number));
+    monitor.on_path(ms(100), ms(180), 50_000);
+    (0..99).for_each(|number| monitor.on_acked(number));
+    monitor.on_lost(99);
+    monitor.review();
+    for (filled, tense) in [(50_000, true), (40_000, true), (5_000, false)] {
+        monitor.on_path(ms(100), ms(101), filled);
+        monitor.review();
+        assert_eq!(monitor.estimate().tense, tense, "{filled}");
+    }
+    // What leaves meanwhile and arrives is what congestion spared.
+    (100..200).for_each(|number| monitor.on_sent(number));
+    (100..200).for_each(|number| monitor.on_acked(number));
+    monitor.on_path(ms(100), ms(180), 5_000);
+    monitor.review();
+    let estimate = monitor.estimate();
+    assert!(estimate.tense);
+    assert_eq!(estimate.calm.0, 0.0);
+    assert!((185.0..=199.0).contains(&estimate.calm.1));
+}

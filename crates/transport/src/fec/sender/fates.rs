@@ -56,7 +56,7 @@ impl FecSender {
     pub fn on_path(&mut self, path: PathId, state: PathState) {
         self.path = state;
         let monitor = self.monitors.of(path);
-        monitor.on_path(state.min_rtt, state.calm_rtt, state.congestion_window);
+        monitor.on_path(state.min_rtt, state.calm_rtt, state.filled);
     }
 
     /// A packet was acknowledged.

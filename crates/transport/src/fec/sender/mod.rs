@@ -77,8 +77,8 @@ pub struct PathState {
     pub calm_rtt: Duration,
     /// Probe timeout, without backoff.
     pub probe_timeout: Duration,
-    /// Bytes.
-    pub congestion_window: u64,
+    /// Bytes of the congestion window that are in use: all unless there is too little to send.
+    pub filled: u64,
 }
 
 impl PathState {

@@ -34,6 +34,9 @@ const LONGEST_FLIGHT: u64 = 256;
 const WORK: f64 = 2e-6;
 /// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
 const FOLLOWERS: f64 = 3.0;
+/// Losses that packets spared by congestion would have had, were they lost at random, from which that none was
+/// says that none is: by chance that would be so once in a hundred times or less.
+const SPARED: f64 = 5.0;
 /// Round trips for which flow control is remembered to have held data back.
 const HELD_ROUNDS: u32 = 2;
 /// Whether a flight would be worth a repair symbol is asked once a round trip, but not more often than that.
@@ -329,10 +332,19 @@ impl Auto {
         self.terms.forecast && has_queue(view) && overflows
     }
 
+    /// Whether all that is known to be lost here is lost of congestion, which is about to cost packets again: what
+    /// left while none was forecast would have lost several otherwise. A repair symbol would take the place of
+    /// another flow's packet, and make the queue that it is for longer.
+    fn is_crowded(&self, view: &RedundancyView) -> bool {
+        let (lost, of) = view.loss.calm;
+        let spared = lost < KNOWN_LOSSES && of * view.loss.rate > SPARED;
+        self.terms.forecast && spared && view.loss.tense && has_queue(view)
+    }
+
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
         // lets go in a moment: what is merely assumed of a new path is not worth that.
-        if self.overshoots(view) || view.held_back && !knows_losses(view) {
+        if self.overshoots(view) || self.is_crowded(view) || view.held_back && !knows_losses(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
@@ -402,7 +414,7 @@ impl RedundancyScheduler for Auto {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
             // What is due at the last moment may as well leave at once, on a path that has room.
             Occasion::BurstEnd if view.paths > 1 => {
-                if self.overshoots(view) {
+                if self.overshoots(view) || self.is_crowded(view) {
                     return Repairs::NONE;
                 }
                 let open = view.uncovered.min(view.in_flight);
@@ -412,7 +424,7 @@ impl RedundancyScheduler for Auto {
                 return early;
             }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
-                if self.overshoots(view) {
+                if self.overshoots(view) || self.is_crowded(view) {
                     return Repairs::NONE;
                 }
                 return self.on_the_way(view);
@@ -607,6 +619,20 @@ mod tests {
         assert!(ask("", other) > 0);
         other.loss.tense = true;
         assert_eq!(ask("", other), 0);
+        // Out of start-up: nothing for losses that all came of congestion, when it is near again.
+        other.slow_start = false;
+        other.loss.rate = 0.02;
+        other.loss.calm = (0.0, 1_000.0);
+        assert_eq!(ask("", other), 0);
+        assert!(ask("forecast=off", other) > 0, "not for want of losses");
+        // Losses at random would have spared so few by chance.
+        other.loss.calm = (0.0, 100.0);
+        assert!(ask("", other) > 0);
+        other.loss.calm = (1.0, 1_000.0);
+        assert!(ask("", other) > 0);
+        other.loss.calm.0 = 0.0;
+        other.calm_rtt = Duration::from_millis(105);
+        assert!(ask("", other) > 0);
         // The first losses of the overflow are known, and more to come: until what left then is settled.
         let mut auto = auto("");
         (start.sources, start.span) = (60, 60);
