@@ -339,6 +339,10 @@ impl Connection {
             paths: &views,
             waiting: waiting.min(FORESEEN),
             more_follows,
+            held_back: self
+                .multipath
+                .as_ref()
+                .is_some_and(|multipath| multipath.held_back.evenly),
         };
         let multipath = self.multipath.as_mut()?;
         let choice = if views.is_empty() {
@@ -528,6 +532,9 @@ pub(super) fn view_of(
         in_flight: path.recovery.bytes_in_flight(),
         rate: capacity.or(metrics.bandwidth).unwrap_or(by_window),
         pacing: path.recovery.pacing(),
+        wait: path
+            .pacing_until
+            .map_or(Duration::ZERO, |at| at.saturating_since(now)),
         capacity,
         most_passed: path.recovery.most_passed(),
         slow_start: path.recovery.is_slow_start(),

@@ -4,7 +4,7 @@
 //! trip and the queue before it. In t seconds it takes X_i(t) bytes: its rate where there is a queue,
 //! its room at once and then its rate where there is none, or, while its window doubles every round
 //! trip, its room and twice the window per doubling; never more than its pacer lets leave. With W bytes
-//! waiting, all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's part
+//! waiting (and where flow control holds data back, those that it will let go for what is under way), all are delivered by the earliest T at which the X_i(T - d_i) add up to W, and path i's part
 //! of them is X_i(T - d_i). A path that could not deliver anything by T is left alone: whatever it
 //! carried would come after everything else. Asked anew before every batch, the parts correct
 //! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
@@ -49,7 +49,8 @@ struct Course {
     rate: f64,
     /// Window and round trip, while it doubles.
     doubling: Option<(f64, f64)>,
-    /// Bytes that the pacer lets leave at once, and a second.
+    /// Seconds for which the pacer lets nothing leave, the bytes that leave together then, and bytes a second.
+    held: f64,
     batch: f64,
     pace: f64,
     /// What leaves only makes the queue longer.
@@ -72,6 +73,7 @@ impl Course {
             room: path.room() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
+            held: path.wait.as_secs_f64(),
             batch: (BATCH * path.datagram) as f64,
             pace: path.pacing.bits_per_second() as f64 / 8.0,
             queues: path.queues(),
@@ -106,16 +108,16 @@ impl Course {
                 (room + self.rate * sending, sending)
             }
         };
-        taken.min(self.batch + self.pace * paced)
+        taken.min((self.batch + self.pace * (paced - self.held)).max(0.0))
     }
 
     /// Seconds within which `bytes` are delivered for certain: what is at once in the window is left out,
-    /// and a window that doubles, with its pace, taken for one that stays.
+    /// and a window that doubles, with its pace, taken for one that stays. The pacer's wait comes before.
     fn surely(&self, bytes: f64) -> f64 {
         let rate = self
             .doubling
             .map_or(self.rate, |(window, rtt)| window / rtt);
-        self.delay + bytes / rate.min(self.pace)
+        self.delay + bytes / rate.min(self.pace) + self.held
     }
 }
 
@@ -224,11 +226,17 @@ impl Scheduler for EarliestCompletion {
 fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     let mut paths: SmallVec<[(&PathView, Course); 8]> =
         wanted(view).map(|path| (path, Course::new(path))).collect();
-    let bytes = view.waiting.max(1) as f64;
+    let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
+    let waiting = view.waiting.max(1) as f64;
+    let window = waiting + in_flight;
+    // What waits is only what the receiver has let go so far: as much as is under way follows while that arrives.
+    let bytes = if view.held_back && view.more_follows {
+        window
+    } else {
+        waiting
+    };
     doubt_all_but_the_best(&mut paths, bytes);
     paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
-    // What is under way arrives before what is sent now, and lets the receiver's window move, too.
-    let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
     let rates = paths.iter().map(|(_, course)| course.rate);
     let best_rate = rates.fold(0.0, f64::max);
     let all = || paths.iter().map(|(_, course)| course);
@@ -259,7 +267,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
                 };
                 let useful = falls_to(course, path.datagram.min(view.waiting))
                     && completes_after(others(), bytes, course.delay + margin.as_secs_f64())
-                    && !(view.more_follows && holds_up(others(), course, bytes + in_flight));
+                    && !(view.more_follows && holds_up(others(), course, window));
                 if !useful {
                     return None;
                 }
@@ -349,6 +357,7 @@ mod tests {
             doubling: rng
                 .chance(0.3)
                 .then(|| (1_200.0 + rng.unit_f64() * 1e5, rtt)),
+            held: 0.01 * rng.unit_f64(),
             batch: 2_400.0,
             pace: rng.below(3) as f64 * rng.unit_f64() * 1e7,
             queues: rng.chance(0.5),

@@ -62,6 +62,8 @@ pub struct PathView {
     pub rate: Rate,
     /// How fast its pacer lets data leave now.
     pub pacing: Rate,
+    /// How long that holds the next datagram back.
+    pub wait: Duration,
     /// What it delivered while a queue stood, if nothing has shown since that it can do more.
     pub capacity: Option<Rate>,
     /// The most bytes that were delivered within a round trip.
@@ -121,6 +123,8 @@ pub struct SchedulerView<'a> {
     /// Whether more may follow: the application has not finished, or the peer's limits count only a
     /// part of what it has written. Then data that arrives late holds up what comes after it.
     pub more_follows: bool,
+    /// Whether flow control has held data back lately: then more of it follows whatever arrives.
+    pub held_back: bool,
 }
 
 /// Where data goes.

@@ -31,6 +31,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         rate,
         capacity: None,
         pacing: Rate::MAX,
+        wait: Duration::ZERO,
         most_passed: 0,
         slow_start: false,
         datagram: 1_200,
@@ -57,6 +58,7 @@ fn view(paths: &[PathView], waiting: u64) -> SchedulerView<'_> {
         paths,
         waiting,
         more_follows: false,
+        held_back: false,
     }
 }
 
@@ -125,6 +127,7 @@ fn no_data_goes_where_it_would_block_the_window() {
         let mut choose = |waiting| {
             let view = SchedulerView {
                 more_follows: true,
+                held_back: false,
                 ..view(&paths, waiting)
             };
             scheduler.choose(&view)
@@ -202,6 +205,49 @@ fn what_the_pacer_holds_back_goes_on_another_path() {
     };
     assert_eq!(chosen("auto", &[waits, paced(1, 50)], 50_000), Some(1));
     assert_eq!(chosen("auto", &[waits, paced(1, 100)], 50_000), None);
+}
+
+#[test]
+fn nothing_leaves_before_the_pacer_lets_it() {
+    // Two packets are all there is, and the shorter path would have them there first if they left now.
+    let held = |ms| PathView {
+        may_send: false,
+        wait: Duration::from_millis(ms),
+        pacing: Rate::from_bits_per_second(10_000_000),
+        ..path(0, 40, 10)
+    };
+    assert_eq!(chosen("auto", &[held(2), path(1, 50, 10)], 2_400), None);
+    let other = path(1, 50, 10);
+    assert_eq!(chosen("auto", &[held(30), other], 2_400), Some(1));
+}
+
+#[test]
+fn a_path_is_not_left_idle_for_what_the_receiver_lets_go_in_drops() {
+    let busy = |id| PathView {
+        in_flight: 40_000,
+        window: 100_000,
+        rtt_variance: Duration::from_millis(5),
+        pacing: Rate::from_bits_per_second(10_000_000),
+        ..path(id, 44, 10)
+    };
+    let held = PathView {
+        may_send: false,
+        wait: Duration::from_millis(1),
+        ..busy(0)
+    };
+    let paths = [held, busy(1)];
+    let mut scheduler = registry::by_name("auto").unwrap().build();
+    let mut choose = |held_back| {
+        let view = SchedulerView {
+            more_follows: true,
+            held_back,
+            ..view(&paths, 2_400)
+        };
+        scheduler.choose(&view).map(|choice| choice.path.0)
+    };
+    // These two packets would be there as soon if they waited; those that follow would not.
+    assert_eq!(choose(false), None);
+    assert_eq!(choose(true), Some(1));
 }
 
 #[test]
