@@ -294,7 +294,8 @@ impl ControllerMetrics {
 pub trait CongestionController: fmt::Debug + Send {
     /// CLI flag, registry key and qlog value.
     fn name(&self) -> &'static str;
-    /// An in-flight packet left.
+    /// An in-flight packet left. Not told of what only fills room that the application left, nor that it was
+    /// acknowledged: [`OutgoingPacket::filler`](crate::recovery::OutgoingPacket).
     fn on_sent(&mut self, event: &SentEvent);
     /// In-flight packets were acknowledged. Comes after [`Self::on_loss`] of the same ACK frame.
     fn on_ack(&mut self, event: &AckEvent);

@@ -45,6 +45,8 @@ pub(crate) struct OpenPacket {
     pub(crate) mtu_probe: bool,
     /// Goes to another address than the path's.
     pub(crate) off_path: bool,
+    /// As [`OutgoingPacket::filler`].
+    pub(crate) filler: bool,
     /// Carries PATH_CHALLENGE or PATH_RESPONSE: the datagram must be full size.
     pub(crate) validates_path: bool,
     /// Carries a source symbol.
@@ -224,6 +226,7 @@ impl<'a> DatagramBuilder<'a> {
             probe: false,
             mtu_probe: false,
             off_path: false,
+            filler: false,
             validates_path: false,
             is_source: false,
             tokens: Vec::new(),
@@ -370,6 +373,7 @@ impl<'a> DatagramBuilder<'a> {
             mtu_probe: open.mtu_probe,
             probe: open.probe,
             off_path: open.off_path,
+            filler: open.filler,
             ecn: context.ecn,
         };
         recovery.on_packet_sent(space, kind, context.now, outgoing, tokens);

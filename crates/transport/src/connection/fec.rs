@@ -492,6 +492,7 @@ impl Connection {
             path.pending.immediate_ack = false;
             open.probe = true;
         }
+        open.filler = !open.probe && !self.streams.has_data() && !self.datagrams.has_frames();
         open.finish(&writer);
         if self.config.fec.lab.repair_outside_cwnd && !open.probe {
             open.leave_window();

@@ -15,7 +15,7 @@ use crate::{
 
 /// Repair symbols of one packet that are used; senders put one into a packet. Their coefficients cost work whatever
 /// their size, and a packet has room for a hundred that are next to empty.
-const MOST_OF_PACKET: u32 = 8;
+const MOST_OF_PACKET: u32 = 2;
 
 /// Takes source and repair symbols, gives recovered ones, and writes SYMBOL_ACK.
 #[derive(Debug)]

@@ -33,10 +33,12 @@ struct Newly {
     /// trip of the present network path.
     largest: Option<(PacketNumber, Instant, bool)>,
     ack_eliciting: bool,
-    in_flight_bytes: u64,
-    in_flight_packets: u64,
     /// The largest in-flight packet.
     largest_in_flight: Option<(PacketNumber, Instant)>,
+    /// Of the in-flight packets those that were no fillers: bytes, how many, and the largest.
+    asked_bytes: u64,
+    asked_packets: u64,
+    largest_asked: Option<(PacketNumber, Instant)>,
     marks: NewlyAckedMarks,
     spurious: u64,
 }
@@ -218,13 +220,13 @@ impl Recovery {
             *newest = (*newest).max(Some(packet.sent));
         }
         if packet.in_flight {
-            newly.in_flight_bytes += self.take_off(kind, number, packet);
-            newly.in_flight_packets += 1;
-            if newly
-                .largest_in_flight
-                .is_none_or(|(largest, _)| number > largest)
-            {
-                newly.largest_in_flight = Some((number, packet.sent));
+            let bytes = self.take_off(kind, number, packet);
+            let this = Some((number, packet.sent));
+            newly.largest_in_flight = newly.largest_in_flight.max(this);
+            if !packet.is_filler() {
+                newly.asked_bytes += bytes;
+                newly.asked_packets += 1;
+                newly.largest_asked = newly.largest_asked.max(this);
             }
             self.rate.on_acked(number, packet, now);
         }
@@ -343,13 +345,13 @@ impl Recovery {
                 self.note_standstill(newly, sample.tx_in_flight, now);
             }
         }
-        let Some((largest_acked, largest_acked_sent)) = newly.largest_in_flight else {
+        let Some((largest_acked, largest_acked_sent)) = newly.largest_asked else {
             return;
         };
         let event = AckEvent::new(
             now,
-            newly.in_flight_bytes,
-            newly.in_flight_packets,
+            newly.asked_bytes,
+            newly.asked_packets,
             largest_acked,
             largest_acked_sent,
             space.peek_packet_number(),

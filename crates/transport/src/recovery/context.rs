@@ -115,6 +115,9 @@ pub struct OutgoingPacket {
     /// Whether it goes to another address than the path's: it counts for nothing here, whatever
     /// it carries. RFC 9000 s9.4.
     pub off_path: bool,
+    /// Whether it only fills room that the application left: a repair symbol. What it fills says nothing of what
+    /// the application needs, so that no window grows by it (RFC 9002 s7.8); its loss counts as any other.
+    pub filler: bool,
 }
 
 /// What [`Recovery::on_ack`] needs to know beside the frame.

@@ -86,6 +86,10 @@ impl DeliveryRate {
     pub(super) fn on_acked(&mut self, number: PacketNumber, packet: &SentPacket, now: Instant) {
         self.delivered += u64::from(packet.bytes);
         self.delivered_time = now;
+        if packet.is_filler() {
+            // How fast the path carries what nobody asked for makes no window larger.
+            return;
+        }
         let newest = self
             .pending
             .is_none_or(|pending| (packet.sent, number) > (pending.sent, pending.number));

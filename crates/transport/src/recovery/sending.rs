@@ -140,6 +140,9 @@ impl Recovery {
         }
         sent.ecn = packet.ecn;
         sent.app_limited = self.rate.is_app_limited();
+        if packet.filler {
+            sent.set_filler();
+        }
         if let Some((number, evicted)) = space.sent.push(packet.number, sent, tokens) {
             self.take_off(kind, number, &evicted);
         }
@@ -161,16 +164,18 @@ impl Recovery {
         if !packet.in_flight {
             return;
         }
-        if self.bytes_in_flight.saturating_add(u64::from(self.mtu)) > self.window() {
-            self.app_limited = false;
+        if !packet.filler {
+            if self.bytes_in_flight.saturating_add(u64::from(self.mtu)) > self.window() {
+                self.app_limited = false;
+            }
+            self.controller.on_sent(&SentEvent::new(
+                now,
+                packet.number,
+                bytes,
+                self.bytes_in_flight,
+                self.app_limited,
+            ));
         }
-        self.controller.on_sent(&SentEvent::new(
-            now,
-            packet.number,
-            bytes,
-            self.bytes_in_flight,
-            self.app_limited,
-        ));
         if self.paces() && !self.pacer.on_sent_at_once(now, bytes) {
             let rate = self.pacing_rate();
             self.pacer.on_sent(now, bytes, rate);

@@ -263,6 +263,7 @@ impl TestPath {
             ecn: Ecn::NotEct,
             probe: false,
             off_path: false,
+            filler: false,
         };
         change(&mut packet);
         let mut tokens = vec![Token::Crypto {

@@ -909,6 +909,37 @@ fn a_full_window_is_not_app_limited() {
 }
 
 #[test]
+fn what_only_fills_room_makes_no_window_larger() {
+    let mut path = TestPath::new();
+    path.notes.set_window(6_000);
+    path.send_many(at(0), 3);
+    path.recovery.set_app_limited(at(0));
+    let fill = |path: &mut TestPath, now| {
+        path.send_in(SpaceKind::Data, now, |packet| packet.filler = true);
+    };
+    (0..2).for_each(|_| fill(&mut path, at(1)));
+    // The window is full, and not of what the application sends.
+    assert_eq!(path.recovery.bytes_in_flight(), 6_000);
+    assert!(path.recovery.is_app_limited());
+    assert!(!path.recovery.can_send(1_200));
+    path.ack(at(100), &[0..=4]);
+    let event = ack_event(&path.notes.take());
+    assert!(event.app_limited);
+    assert_eq!((event.acked_bytes, event.acked_packets), (3_600, 3));
+    assert_eq!((event.largest_acked, event.bytes_in_flight), (2, 0));
+    assert_eq!(event.rate.unwrap().prior_delivered, 0);
+    // Alone they are no news; lost they are a loss.
+    (0..4).for_each(|_| fill(&mut path, at(200)));
+    path.ack(at(300), &[8..=8]);
+    let told = path.notes.take();
+    assert!(!told.iter().any(|told| matches!(told, Told::Ack(_))));
+    assert!(
+        told.iter()
+            .any(|told| matches!(told, Told::Loss { packets, .. } if packets.len() == 1))
+    );
+}
+
+#[test]
 fn an_interval_below_the_minimum_rtt_is_no_sample() {
     for (min_rtt, valid) in [(Some(ms(51)), false), (Some(ms(50)), true), (None, true)] {
         let mut rate = DeliveryRate::new(at(0));

@@ -190,6 +190,7 @@ fn the_other_side_measures_its_forward_delay() {
             ecn: Ecn::NotEct,
             probe: false,
             off_path: false,
+            filler: false,
         };
         recovery.on_packet_sent(&mut space, SpaceKind::Data, sent, packet, &mut Vec::new());
         let arrives = sent + Duration::from_millis(forward);

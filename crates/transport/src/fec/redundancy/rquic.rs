@@ -29,7 +29,8 @@ const PERIODS: usize = 16;
 /// Where this departs from the text: a period in which nothing was protected tells nothing, and changes
 /// nothing. Until `N` periods are over, the mean is that of those there are. A generation that a pause
 /// leaves incomplete waits for what comes behind it, as in the text; `tail=on` ends it there. The study
-/// uses XOR; any code does here. Losses that were recovered stay losses to congestion control, and
+/// uses XOR; any code does here. With a rateless one a loss beyond the repair symbols adds one instead of being sent
+/// again (spec, 6.3), and is no residual loss: the rate then rises later than in the text. Losses that were recovered stay losses to congestion control, and
 /// repair symbols are within its window; the 2023 design had neither.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rquic {

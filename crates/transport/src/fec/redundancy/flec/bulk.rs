@@ -17,7 +17,8 @@ use crate::fec::{
 ///
 /// Packets are protected, and so give up bytes, only where they may be in flight when the last of
 /// them leaves: others are out of the window by then. That flow control holds the application back is
-/// no end of its data.
+/// no end of its data; that it has nothing more for now is one here (the text's `allStreamsFinished()` asks whether
+/// streams are finished): a file that is read more slowly than it is sent gets repair symbols on its way.
 pub type Bulk = Flec<BulkTransfer>;
 
 /// The anchors of [`Bulk`].
