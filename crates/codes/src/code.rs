@@ -78,7 +78,7 @@ pub trait ErasureCode {
     /// [`Self::coefficients`] gives it.
     ///
     /// # Errors
-    /// As [`Self::coefficients`].
+    /// As [`Self::coefficients`]; [`CodeError::KeyTooLarge`] too where keys run out before rows do.
     fn rows(&self, first: RepairId, out: &mut [u8]) -> Result<(), CodeError> {
         rows_one_by_one(self, first, out)
     }
@@ -95,9 +95,16 @@ pub(crate) fn rows_one_by_one<C: ErasureCode + ?Sized>(
         // Let the code say what it makes of no symbols.
         return code.coefficients(first, &mut []);
     }
-    for (row, offset) in out.chunks_mut(width).zip(0..) {
-        // Past the last number there is no key; no code has that many.
-        let key = first.key.saturating_add(offset);
+    let more = out.len().div_ceil(width).saturating_sub(1);
+    let mut keys = first.key..=u32::MAX;
+    for row in out.chunks_mut(width) {
+        // Past the last number there is no key: with it again the row would be no other equation.
+        let Some(key) = keys.next() else {
+            return Err(CodeError::KeyTooLarge {
+                key: first.key,
+                max: u32::MAX.saturating_sub(u32::try_from(more).unwrap_or(u32::MAX)),
+            });
+        };
         code.coefficients(RepairId { key, ..first }, row)?;
     }
     Ok(())

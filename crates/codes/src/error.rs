@@ -19,9 +19,10 @@ pub enum CodeError {
     },
     /// The code has no repair symbol with this key.
     KeyTooLarge {
-        /// The key asked for.
+        /// The key asked for. Of several repair symbols, one that does not exist, or the first if
+        /// keys run out at [`u32::MAX`].
         key: u32,
-        /// The largest there is, for this window.
+        /// The largest that could stand there, for this window.
         max: u32,
     },
 }

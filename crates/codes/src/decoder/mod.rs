@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 
 use crate::{
     code::{CodingWindow, ErasureCode, MAX_SYMBOL_ID, RepairId},
-    error::DecodeError,
+    error::{CodeError, DecodeError},
     limits::Limits,
     symbol::{Buffer, framed_len},
 };
@@ -232,7 +232,8 @@ impl Decoder {
     /// Takes a repair symbol. `code` must be the one it was made with.
     ///
     /// # Errors
-    /// [`DecodeError`].
+    /// [`DecodeError`]; that a window without symbols is one, whatever the code, is
+    /// [`CodeError::EmptyWindow`].
     pub fn repair<C: ErasureCode + ?Sized>(
         &mut self,
         code: &C,
@@ -255,7 +256,7 @@ impl Decoder {
     /// those that are left out are zero.
     ///
     /// # Errors
-    /// [`DecodeError`].
+    /// [`DecodeError`]; for a window without symbols, as [`Self::repair`].
     pub fn equation(
         &mut self,
         window: CodingWindow,
@@ -307,6 +308,9 @@ impl Decoder {
 
     /// What can be refused before anything is looked up.
     fn check(&self, window: CodingWindow, payload: &[u8]) -> Result<(), DecodeError> {
+        if window.len == 0 {
+            return Err(CodeError::EmptyWindow.into());
+        }
         let max = self.limits.window_symbols;
         if window.len > max {
             return Err(DecodeError::WindowTooLong {

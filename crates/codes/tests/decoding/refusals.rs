@@ -1,8 +1,13 @@
 //! Wrong input gets the documented error, and nothing changes.
 
+use core::num::NonZeroU16;
+
 use tautline_codes::{
-    CodeError, CodingWindow, DecodeError, Decoder, EncodeError, Encoder, ErasureCode, Limits,
-    LimitsError, MAX_SYMBOL_ID, Outcome, RepairId, Scheme, reed_solomon::ReedSolomon, rlc::Rlc,
+    CodeError, CodingWindow, DecodeError, Decoder, DecoderStats, EncodeError, Encoder, ErasureCode,
+    Limits, LimitsError, MAX_SYMBOL_ID, Outcome, RepairId, Scheme,
+    reed_solomon::ReedSolomon,
+    rlc::{DensityThreshold, Field, Rlc},
+    tetrys::Tetrys,
     xor::Xor,
 };
 
@@ -56,6 +61,66 @@ fn the_encoder_refuses() {
     assert_eq!(encoder.repair(&Xor::PARITY, parity(0, 1), &mut out), Ok(12));
 }
 
+/// Every scheme, with the last repair key it has over windows of 8.
+fn last_keys() -> [(Scheme, u32); 9] {
+    let depth = NonZeroU16::new(3).expect("not zero");
+    let half = DensityThreshold::new(7).expect("four bits");
+    let rlc = |field, density| Scheme::Rlc(Rlc::new(field, density));
+    let last = u32::from(u16::MAX);
+    [
+        (Scheme::Xor(Xor::PARITY), 0),
+        (Scheme::Xor(Xor::interleaved(depth)), 2),
+        (Scheme::ReedSolomon(ReedSolomon), 247),
+        (Scheme::Rlc(Rlc::DENSE), last),
+        (rlc(Field::Gf256, half), last),
+        (rlc(Field::Gf2, half), last),
+        (rlc(Field::Gf2, DensityThreshold::FULL), last),
+        (Scheme::Tetrys(Tetrys::VANDERMONDE), u32::MAX),
+        (Scheme::Tetrys(Tetrys::RFC9407), u32::MAX),
+    ]
+}
+
+#[test]
+fn no_repair_symbol_has_a_key_past_the_last() {
+    let mut encoder = Encoder::new(limits());
+    for i in 0..8 {
+        encoder.push(&[i; 10]).expect("within limits");
+    }
+    let window = encoder.window();
+    let mut ask = |code: &Scheme, key, count| {
+        let mut outs = vec![[7; 12]; count];
+        let mut slices: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut out[..]).collect();
+        let done = encoder.repairs(code, RepairId { window, key }, &mut slices);
+        assert!(done.is_ok() || outs.iter().all(|out| *out == [7; 12]));
+        done
+    };
+    for (code, last) in last_keys() {
+        assert_eq!(ask(&code, last, 1), Ok(12), "{code:?}");
+        // One by one, and in groups: the last key in whatever place.
+        for count in [2, 3, 8, 9, 20] {
+            for key in (0..count as u32 - 1).filter_map(|back| last.checked_sub(back)) {
+                let done = ask(&code, key, count);
+                let too_large = matches!(
+                    done,
+                    Err(EncodeError::Code(CodeError::KeyTooLarge { max, .. })) if max <= last
+                );
+                assert!(too_large, "{code:?} {key} {count}: {done:?}");
+            }
+            let done = ask(&code, u32::MAX, count);
+            assert!(done.is_err(), "{code:?} {count}: {done:?}");
+            if let Some(key) = last.checked_sub(count as u32 - 1) {
+                assert_eq!(ask(&code, key, count), Ok(12), "{code:?} {key} {count}");
+            }
+        }
+    }
+    // What it says: keys from this one on would do.
+    let max = u32::MAX - 2;
+    let too_large = EncodeError::Code(CodeError::KeyTooLarge { key: max + 1, max });
+    let tetrys = Scheme::Tetrys(Tetrys::VANDERMONDE);
+    assert_eq!(ask(&tetrys, max + 1, 3), Err(too_large));
+    assert_eq!(ask(&tetrys, max, 3), Ok(12));
+}
+
 #[test]
 fn the_encoder_window_slides() {
     let mut encoder = Encoder::new(limits());
@@ -100,8 +165,17 @@ fn the_decoder_refuses() {
     );
     let far = DecodeError::IdTooLarge(u64::MAX - 1);
     assert_eq!(repair(&mut decoder, parity(u64::MAX, 2), &[0; 5]), Err(far));
-    let empty = DecodeError::Code(CodeError::EmptyWindow);
-    assert_eq!(repair(&mut decoder, parity(4, 0), &[0; 5]), Err(empty));
+    // However the coefficients come, and whatever else is wrong with it.
+    let empty = Err(DecodeError::Code(CodeError::EmptyWindow));
+    for (first, len) in [(0, 5), (4, 5), (u64::MAX, 5), (4, 1)] {
+        let id = parity(first, 0);
+        assert_eq!(repair(&mut decoder, id, &vec![0; len]), empty);
+        for coefficients in [&[][..], &[1]] {
+            let payload = vec![0; len];
+            assert_eq!(decoder.equation(id.window, coefficients, &payload), empty);
+        }
+    }
+    assert_eq!(decoder.stats(), DecoderStats::default());
     assert_eq!(decoder.window(), CodingWindow { first: 0, len: 0 });
 
     decoder.source(1, &[9; 10]).expect("valid");
