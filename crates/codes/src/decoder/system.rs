@@ -9,6 +9,10 @@
 
 use crate::{gf256, symbol::Buffer};
 
+/// Coefficients counted at a time: so few that a byte holds their number, with which compilers count
+/// a vector at once. With short symbols all else is little beside it.
+const COUNTED: usize = 192;
+
 /// One equation: the sum of `coefficients` times missing symbols is `data`.
 #[derive(Debug)]
 struct Equation {
@@ -26,7 +30,11 @@ impl Equation {
     }
 
     fn count_weight(&mut self) {
-        self.weight = self.coefficients.iter().filter(|c| **c != 0).count();
+        let one = |count: u8, c: &u8| count.wrapping_add(u8::from(*c != 0));
+        let parts = self.coefficients.chunks(COUNTED);
+        self.weight = parts
+            .map(|part| usize::from(part.iter().fold(0, one)))
+            .sum();
     }
 
     /// Adds `c` times another equation and returns the byte operations that took.
@@ -156,8 +164,8 @@ impl System {
                 self.byte_operations += add(&mut equation.data, symbol, c) as u64;
                 if let Some(cell) = equation.coefficients.get_mut(column) {
                     *cell = 0;
+                    equation.weight -= 1;
                 }
-                equation.count_weight();
             }
         }
         // An equation that has lost its pivot needs another, or is empty; its right side should
