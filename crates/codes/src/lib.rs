@@ -88,3 +88,8 @@ pub use decoder::{Decoder, DecoderStats, Outcome};
 pub use encoder::Encoder;
 pub use error::{CodeError, DecodeError, EncodeError, LimitsError};
 pub use limits::Limits;
+
+/// The README's example, as a test.
+#[cfg(all(doctest, feature = "reed-solomon"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -54,6 +54,9 @@ impl Limits {
 
     /// How many equations the decoder keeps: independent repair symbols that wait for others.
     ///
+    /// Each repair symbol is compared with all of them, over the whole window: with symbols of a few
+    /// bytes, window times equations is the decoder's work.
+    ///
     /// As many missing symbols can be rebuilt together; when one more comes, the equation of the
     /// oldest missing symbol makes room. Equations beyond the window's symbols are never needed:
     /// more are taken as so many.

@@ -19,6 +19,11 @@
 //! nothing but its coefficients if it tells nothing new; rebuilding costs nothing more. Memory is
 //! bounded by [`Limits::decoder_bytes`]; equations never outnumber missing symbols, whatever is
 //! sent.
+//!
+//! Coefficients come on top: where `P` equations wait, a repair symbol of whatever length costs at
+//! most `2 W P` byte operations on them and `W P` to count them, `P` being at most `W / 8` (16 with
+//! short windows) or what [`Limits::with_equations`] says. With symbols of a few bytes that is what
+//! counts.
 
 mod system;
 
@@ -82,6 +87,10 @@ enum Slot {
 ///
 /// The window covers the [`Limits::window_symbols`] source symbols before the highest ID seen, in
 /// a source symbol or in the window of a repair symbol; older ones are forgotten.
+///
+/// With a window of `W` symbols of `E` bytes and `P` equations that wait, a repair symbol costs at
+/// most `2 W E` byte operations on symbols and, however short it is, `3 W P` on coefficients;
+/// `docs/codes.md` in the repository has figures.
 ///
 /// ```
 /// # #[cfg(feature = "rlc")] {

@@ -8,6 +8,13 @@
 //! Any window, any number of repair symbols: a rateless code. Over GF(2^8) with full density a
 //! repair symbol is useless with probability of about 1/256 when as many as were lost arrive;
 //! over GF(2) often, so that some more are needed, but sums cost no multiplication.
+//!
+//! Below full density a repair symbol may have no coefficient at all: `w` source symbols leave all of
+//! them out with probability `(1 - (dt + 1) / 16)^w`, at half density 1 in 2 for a window of one
+//! symbol and 1 in 65,536 for 16. It is made and sent like any other, all zeros, and tells nothing.
+//! So use [`Rlc::DENSE`] for short windows, where there is no work to save: none of its coefficients
+//! is zero. (Full density over GF(2) has no zero either, but is the same parity whatever the
+//! key.) Who stays sparse takes the next key where [`ErasureCode::coefficients`] gives only zeros.
 
 mod tinymt;
 pub mod wire;
@@ -33,6 +40,9 @@ pub enum Field {
 }
 
 /// How many coefficients are not zero: `(dt + 1) / 16` of them on average. RFC 8681 s3.5.
+///
+/// Below [`Self::FULL`] all of a short window's may be zero, and the repair symbol with them: see
+/// [the module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DensityThreshold(u8);
 
@@ -40,7 +50,8 @@ impl DensityThreshold {
     /// Every coefficient: for small windows.
     pub const FULL: Self = Self(15);
 
-    /// From the four bits of the payload ID; `None` above 15.
+    /// From the four bits of the payload ID; `None` above 15. Below 15 not for windows of a few
+    /// symbols: see [the module](self).
     pub fn new(dt: u8) -> Option<Self> {
         (dt <= 15).then_some(Self(dt))
     }

@@ -55,6 +55,20 @@ fn density_is_what_the_threshold_says() {
     }
 }
 
+/// What the module's documentation warns of.
+#[test]
+fn short_windows_may_have_no_coefficient_but_at_full_density() {
+    let empty = |field, dt| {
+        let zeros = |key: &u32| coefficients::<1>(field, dt, *key) == [0];
+        (0..1000).filter(zeros).count()
+    };
+    for field in [Field::Gf2, Field::Gf256] {
+        let half = empty(field, 7);
+        assert!((450..=550).contains(&half), "{field:?}: {half} of 1000");
+        assert_eq!(empty(field, 15), 0);
+    }
+}
+
 #[test]
 fn a_longer_window_continues_a_shorter_one() {
     let short: [u8; 20] = coefficients(Field::Gf256, 9, 77);
