@@ -232,7 +232,13 @@ design = {{ kind = "grid" }}
 /// not make the next flight larger.
 #[test]
 fn where_nothing_is_lost_codes_save_no_time() {
-    for congestion in ["cubic", "newreno", "bbr3", "bbr3-taut"] {
+    // BBR's rounds go by what is delivered, whatever it is: they are a little shorter.
+    for (congestion, off) in [
+        ("cubic", 0.01),
+        ("newreno", 0.01),
+        ("bbr3", 0.03),
+        ("bbr3-taut", 0.03),
+    ] {
         let runs = played(&format!(
             r#"
 name = "idle"
@@ -256,7 +262,7 @@ design = {{ kind = "grid" }}
             let median = quantile(&mut ratios, 0.5);
             println!("{congestion}, {solution}: {median:.4}");
             // Up to 0.16 earlier where a window grew by them.
-            assert!((median - 1.0).abs() < 0.02, "{congestion}");
+            assert!((median - 1.0).abs() < off, "{congestion}");
         }
     }
 }
