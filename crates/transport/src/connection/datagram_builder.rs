@@ -371,7 +371,6 @@ impl<'a> DatagramBuilder<'a> {
             ack_eliciting: open.flags.ack_eliciting && !open.off_path,
             in_flight: open.flags.in_flight && !open.off_path,
             mtu_probe: open.mtu_probe,
-            probe: open.probe,
             off_path: open.off_path,
             filler: open.filler,
             ecn: context.ecn,

@@ -110,8 +110,6 @@ pub struct OutgoingPacket {
     pub mtu_probe: bool,
     /// The mark of its datagram.
     pub ecn: Ecn,
-    /// Whether it is a PTO probe.
-    pub probe: bool,
     /// Whether it goes to another address than the path's: it counts for nothing here, whatever
     /// it carries. RFC 9000 s9.4.
     pub off_path: bool,

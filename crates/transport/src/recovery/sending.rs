@@ -133,16 +133,13 @@ impl Recovery {
         sent.ack_eliciting = packet.ack_eliciting;
         sent.in_flight = packet.in_flight;
         sent.mtu_probe = packet.mtu_probe;
-        sent.probe = packet.probe;
+        sent.filler = packet.filler;
         sent.off_path = packet.off_path;
         if packet.off_path {
             self.off_path_in_flight += bytes;
         }
         sent.ecn = packet.ecn;
         sent.app_limited = self.rate.is_app_limited();
-        if packet.filler {
-            sent.set_filler();
-        }
         if let Some((number, evicted)) = space.sent.push(packet.number, sent, tokens) {
             self.take_off(kind, number, &evicted);
         }

@@ -261,7 +261,6 @@ impl TestPath {
             in_flight: true,
             mtu_probe: false,
             ecn: Ecn::NotEct,
-            probe: false,
             off_path: false,
             filler: false,
         };

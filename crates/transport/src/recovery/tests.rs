@@ -391,7 +391,7 @@ fn pto_doubles_and_starts_over_with_an_ack() {
     };
     assert_eq!(path.timeout(at(1_325)), probe);
     assert_eq!(path.recovery.pto_count(), 1);
-    path.send_in(SpaceKind::Data, at(1_325), |p| p.probe = true);
+    path.send(at(1_325));
     assert_eq!(path.timer(), Some(at(1_325) + 2 * pto));
     assert_eq!(path.timeout(at(1_325) + 2 * pto), probe);
     assert_eq!(path.recovery.stats().ptos, 2);
@@ -461,7 +461,7 @@ fn where_data_may_leave_the_oldest_packet_counts() {
         path.timeout(at(1_120) + pto),
         TimerAction::Probe { .. }
     ));
-    path.send_in(SpaceKind::Data, at(1_500), |p| p.probe = true);
+    path.send(at(1_500));
     assert_eq!(path.timer(), Some(at(1_500) + 2 * pto));
 }
 
@@ -559,7 +559,7 @@ fn backoff_does_not_overflow() {
     for _ in 0..200 {
         now = path.timer().expect("something is in flight");
         path.timeout(now);
-        path.send_in(SpaceKind::Data, now, |p| p.probe = true);
+        path.send(now);
     }
     assert_eq!(path.recovery.pto_count(), 200);
 }

@@ -188,7 +188,6 @@ fn the_other_side_measures_its_forward_delay() {
             in_flight: true,
             mtu_probe: false,
             ecn: Ecn::NotEct,
-            probe: false,
             off_path: false,
             filler: false,
         };

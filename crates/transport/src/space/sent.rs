@@ -55,12 +55,12 @@ pub struct SentPacket {
     pub(crate) ack_eliciting: bool,
     pub(crate) in_flight: bool,
     pub(crate) mtu_probe: bool,
-    pub(crate) probe: bool,
+    pub(crate) filler: bool,
     pub(crate) off_path: bool,
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
-    /// How many tokens it has; above them, [`REPEATED`], [`COPY`] and [`FILLER`].
+    /// How many tokens it has; above them, [`REPEATED`] and [`COPY`].
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -77,21 +77,9 @@ const REPEATED: u16 = 1 << 15;
 /// Unlike that of the packet whose copy it is, its loss counts.
 const COPY: u16 = 1 << 14;
 
-/// It filled room that the application had left.
-const FILLER: u16 = 1 << 13;
-
 impl SentPacket {
     fn token_count(&self) -> usize {
-        usize::from(self.tokens & !(REPEATED | COPY | FILLER))
-    }
-
-    /// Whether it filled room that the application had left: the window is none the larger for it.
-    pub(crate) fn is_filler(&self) -> bool {
-        self.tokens & FILLER != 0
-    }
-
-    pub(crate) fn set_filler(&mut self) {
-        self.tokens |= FILLER;
+        usize::from(self.tokens & !(REPEATED | COPY))
     }
 
     /// Whether what it carried is sent once more whatever becomes of it.
@@ -116,7 +104,7 @@ impl SentPacket {
             ack_eliciting: false,
             in_flight: false,
             mtu_probe: false,
-            probe: false,
+            filler: false,
             off_path: false,
             ecn: Ecn::NotEct,
             app_limited: false,
@@ -166,9 +154,9 @@ impl SentPacket {
         self.mtu_probe
     }
 
-    /// Whether it is a PTO probe.
-    pub fn is_probe(&self) -> bool {
-        self.probe
+    /// Whether it filled room that the application had left: the window is none the larger for it.
+    pub fn is_filler(&self) -> bool {
+        self.filler
     }
 
     /// Whether it left for another address than the path's: it says nothing about the path.
@@ -274,7 +262,7 @@ impl SentPackets {
             self.ring.push_back(SentPacket::void(packet.sent));
         }
         let most = usize::from(COPY - 1);
-        packet.tokens = packet.tokens & FILLER | tokens.len().min(most) as u16;
+        packet.tokens = tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
         self.tokens.extend(tokens.drain(..).take(most));
         self.eliciting_outstanding += usize::from(packet.ack_eliciting);
