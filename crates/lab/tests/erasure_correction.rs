@@ -261,7 +261,7 @@ design = {{ kind = "grid" }}
                 .collect();
             let median = quantile(&mut ratios, 0.5);
             println!("{congestion}, {solution}: {median:.4}");
-            // Up to 0.16 earlier where a window grew by them.
+            // 0.01 to 0.09 earlier where a window grew by them.
             assert!((median - 1.0).abs() < off, "{congestion}");
         }
     }

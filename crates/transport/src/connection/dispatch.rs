@@ -181,11 +181,7 @@ impl Connection {
                 min_rtt: rtt.min(),
                 calm_rtt: rtt.calm(),
                 probe_timeout: path.recovery.pto_base() + peer_max_ack_delay,
-                filled: if path.recovery.is_app_limited() {
-                    path.recovery.bytes_in_flight().min(path.recovery.window())
-                } else {
-                    path.recovery.window()
-                },
+                filled: path.recovery.used_window(),
             };
             sender.on_path(id, state);
         }

@@ -290,6 +290,15 @@ impl Recovery {
         self.app_limited
     }
 
+    /// Bytes of the congestion window that are in use: all of it, unless the application has left some.
+    pub fn used_window(&self) -> u64 {
+        if self.app_limited {
+            self.bytes_in_flight.min(self.window())
+        } else {
+            self.window()
+        }
+    }
+
     /// How the connection's working paths do, this one as `own`.
     pub(crate) fn on_siblings(&mut self, own: &SiblingView, siblings: &[SiblingView]) {
         self.controller.on_siblings(own, siblings);

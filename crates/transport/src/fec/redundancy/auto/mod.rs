@@ -341,10 +341,15 @@ impl Auto {
         self.terms.forecast && spared && view.loss.tense && has_queue(view)
     }
 
+    /// Whether a repair symbol would meet a queue that overflows, our own or one that others fill.
+    fn lacks_room(&mut self, view: &RedundancyView) -> bool {
+        self.overshoots(view) || self.is_crowded(view)
+    }
+
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
         // lets go in a moment: what is merely assumed of a new path is not worth that.
-        if self.overshoots(view) || self.is_crowded(view) || view.held_back && !knows_losses(view) {
+        if self.lacks_room(view) || view.held_back && !knows_losses(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
@@ -414,7 +419,7 @@ impl RedundancyScheduler for Auto {
             Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
             // What is due at the last moment may as well leave at once, on a path that has room.
             Occasion::BurstEnd if view.paths > 1 => {
-                if self.overshoots(view) || self.is_crowded(view) {
+                if self.lacks_room(view) {
                     return Repairs::NONE;
                 }
                 let open = view.uncovered.min(view.in_flight);
@@ -424,7 +429,7 @@ impl RedundancyScheduler for Auto {
                 return early;
             }
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
-                if self.overshoots(view) || self.is_crowded(view) {
+                if self.lacks_room(view) {
                     return Repairs::NONE;
                 }
                 return self.on_the_way(view);
