@@ -408,8 +408,9 @@ impl Connection {
             if rank(path) < best {
                 continue;
             }
-            let (id, mtu) = (path.id, usize::from(path.mtu.datagram_size()));
-            let may_send = self.permit(now, id, mtu, false) == Permit::Full;
+            let id = path.id;
+            let size = self.datagram_size(id);
+            let may_send = self.permit(now, id, size, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
                 views.push(view_of(now, path, may_send, self.way_back(path)));
             }

@@ -3,7 +3,7 @@
 //! Owns: [`Permit`], what amplification, congestion and pacing together allow, how deadlines hurry the
 //! pacer. Does not own: each of these (`path/`, `recovery/`, `message/`), what then leaves (`tx.rs`).
 
-use super::{Connection, messages::one_way_delay};
+use super::{Connection, messages::one_way_delay, tx::MIN_PACKET_ROOM};
 use crate::{
     observe,
     path::{MIN_DATAGRAM, Path},
@@ -39,7 +39,29 @@ impl Permit {
     }
 }
 
+/// What a packet takes beside the stream data in it, at most for what is usual.
+const PACKET_OVERHEAD: u64 = MIN_PACKET_ROOM as u64;
+
 impl Connection {
+    /// The size of the next datagram on a path: a full one; where the window has no room for that, what room it
+    /// has, if that is enough for all stream data that waits. The end of an answer need not wait a round trip for
+    /// room that it does not use.
+    pub(super) fn datagram_size(&self, id: PathId) -> usize {
+        let Some(path) = self.paths.get(id) else {
+            return 0;
+        };
+        let full = usize::from(path.mtu.datagram_size());
+        let room = path.recovery.room();
+        if room >= full as u64 || room <= PACKET_OVERHEAD {
+            return full;
+        }
+        let waiting = self.streams.waiting_bytes(room);
+        if waiting == 0 || waiting + PACKET_OVERHEAD > room {
+            return full;
+        }
+        usize::try_from(room).unwrap_or(full)
+    }
+
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.
     pub(super) fn permit(
         &mut self,

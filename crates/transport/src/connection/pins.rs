@@ -111,8 +111,8 @@ impl Connection {
             if !path.is_usable() || path.is_silent() || !self.has_data_for(id, Load::Pinned) {
                 continue;
             }
-            let mtu = usize::from(path.mtu.datagram_size());
-            if self.permit(now, id, mtu, false) != Permit::Full {
+            let size = self.datagram_size(id);
+            if self.permit(now, id, size, false) != Permit::Full {
                 continue;
             }
             if self.observer.is_active() {

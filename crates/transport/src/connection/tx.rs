@@ -237,11 +237,12 @@ impl Connection {
         let mut segment = 0;
         let mut idle = false;
         while len == 0 || len + segment <= batch {
-            let permit = self.permit(now, id, mtu, len > 0);
+            let size = self.datagram_size(id).min(mtu);
+            let permit = self.permit(now, id, size, len > 0);
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
                 break;
             }
-            let limit = if len == 0 { mtu } else { segment };
+            let limit = if len == 0 { mtu.min(size) } else { size.min(segment) };
             let Some(room) = buf.get_mut(len..) else {
                 break;
             };

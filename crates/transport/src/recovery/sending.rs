@@ -21,6 +21,11 @@ impl Recovery {
         self.bytes_in_flight.saturating_add(bytes) <= self.window()
     }
 
+    /// Bytes that the window has room for.
+    pub fn room(&self) -> u64 {
+        self.window().saturating_sub(self.bytes_in_flight)
+    }
+
     /// Whether `bytes` more may leave for another address than the path's. Of that way nothing is
     /// known: an initial window may be under way there at any time.
     pub fn can_send_off_path(&self, bytes: u64) -> bool {
