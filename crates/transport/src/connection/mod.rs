@@ -31,6 +31,7 @@ mod fec;
 mod fec_lab;
 mod fec_memory;
 mod fec_paths;
+mod hand_over;
 mod handshake;
 mod lifecycle;
 mod messages;

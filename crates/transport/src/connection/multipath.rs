@@ -411,7 +411,7 @@ impl Connection {
     /// From now on nothing is sent on the path.
     fn leave_path(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
         let retention = 3 * self.largest_pto();
-        self.hand_over(id, true);
+        self.hand_over_all(id);
         let (Some(path), Some(multipath)) = (self.paths.get_mut(id), &mut self.multipath) else {
             return;
         };
@@ -433,24 +433,6 @@ impl Connection {
         multipath.notices.abandon(id, code);
         multipath.ids.on_abandoned(id);
         self.report_abandoned(id, code, by_peer);
-    }
-
-    /// What is under way on a path, or all of it if the path is given up, is to be sent on others.
-    pub(super) fn hand_over(&mut self, id: PathId, gives_up: bool) {
-        let Some(path) = self.paths.get_mut(id) else {
-            return;
-        };
-        let mut fates = frame_fates!(self, path, Instant::ZERO);
-        let notices = fates.streams.notices_len();
-        path.recovery.hand_over(&mut path.space, &mut fates);
-        if !gives_up {
-            fates.streams.forget_losses(notices);
-        }
-        self.apply_deferred(SpaceKind::Data, None);
-        if let Some(sender) = self.fec.sender.as_deref_mut() {
-            // Nothing waits for what the silent path holds: the coding window goes on without it.
-            sender.on_path_copied(id);
-        }
     }
 
     /// Forgets an abandoned path whose time has come. True if it is gone.

@@ -182,6 +182,7 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
+        self.go_on_handing_over();
         if self.fec.has_repairs()
             && let Some(transmit) = self.transmit_repairs_over_paths(now, buf, max_segments)
         {

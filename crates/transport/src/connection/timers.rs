@@ -173,7 +173,7 @@ impl Connection {
     /// The path does not answer. Others may: what is under way here goes there at once, and a PING
     /// finds out whether the path is alive. RFC 10069 s5.8.
     fn probe_among_others(&mut self, id: PathId) {
-        self.hand_over(id, false);
+        self.begin_hand_over(id);
         for path in self.paths.iter_mut() {
             if path.id != id && path.is_usable() {
                 path.recovery.on_more_traffic();

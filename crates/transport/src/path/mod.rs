@@ -15,6 +15,7 @@ mod ack_stats;
 mod amplification;
 mod cids;
 mod first_rtt;
+mod hand_over;
 mod lifecycle;
 mod mtu;
 mod network;
@@ -31,6 +32,7 @@ pub(crate) use ack_stats::Contents;
 pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};
 pub(crate) use first_rtt::FirstRtt;
+pub(crate) use hand_over::HandOver;
 pub use lifecycle::{PathEvent, PathStats};
 pub(crate) use mtu::MtuDiscovery;
 pub(crate) use network::NetworkPath;
@@ -117,6 +119,8 @@ pub(crate) struct Path {
     pub(crate) moved: bool,
     /// The application was told that the path does not answer.
     pub(crate) degraded: bool,
+    /// What is under way here and leaves for other paths.
+    pub(crate) handing_over: Option<HandOver>,
 }
 
 /// The life of a path. RFC 10069 s3.1, s3.4.
@@ -224,6 +228,7 @@ impl Path {
             answered_in: None,
             moved: false,
             degraded: false,
+            handing_over: None,
         }
     }
 

@@ -1,12 +1,13 @@
 //! When something must happen without an ACK. RFC 9002 s6.2, A.8, A.9.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use super::{LossHandler, Recovery, Spaces, TimerAction, TimerContext};
 use crate::{
     packet::Token,
     space::{PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
+    units::PacketNumber,
 };
 
 /// Probes per timeout. RFC 9002 s6.2.4.
@@ -90,15 +91,35 @@ impl Recovery {
         }
     }
 
-    /// Reports what all packets under way carried as lost, so that other paths repeat it, each packet
-    /// once; they stay in flight.
-    pub fn hand_over(&self, space: &mut PacketNumberSpace, handler: &mut impl LossHandler) {
-        for (_, packet, tokens) in space.sent.outstanding_mut(0) {
+    /// Reports what packets of `run` that are under way carried as lost, so that other paths repeat it, each
+    /// packet once; they stay in flight. `bytes` of packets at least, if there are as many. Returns where to go on.
+    pub fn hand_over(
+        &self,
+        space: &mut PacketNumberSpace,
+        run: Range<PacketNumber>,
+        bytes: u64,
+        handler: &mut impl LossHandler,
+    ) -> PacketNumber {
+        let mut handed: u64 = 0;
+        for (number, packet, tokens) in space.sent.outstanding_mut(run.start) {
+            if number >= run.end {
+                break;
+            }
             if !packet.is_repeated() && packet.ack_eliciting {
                 packet.set_repeated();
                 report_repeatable(tokens, handler);
+                handed = handed.saturating_add(packet.bytes.into());
+                if handed >= bytes {
+                    return (number + 1).min(run.end);
+                }
             }
         }
+        run.end
+    }
+
+    /// When the newest acknowledged packet of a space left.
+    pub fn newest_acked_sent(&self, kind: SpaceKind) -> Option<Instant> {
+        self.newest_acked_sent.get(kind as usize).copied().flatten()
     }
 
     /// As [`Self::hand_over`], of up to `bytes` of the oldest packets that are no copies themselves. `early`

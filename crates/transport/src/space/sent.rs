@@ -441,6 +441,11 @@ impl SentPackets {
         }
     }
 
+    /// The first packet that left after `sent`; as that of [`Self::end`] if none did.
+    pub(crate) fn first_after(&self, sent: Instant) -> PacketNumber {
+        self.base + self.ring.partition_point(|packet| packet.sent() <= sent) as u64
+    }
+
     /// None of the packets `numbers` needs to be repeated any more. What follows on former ones makes one
     /// range with them: this is asked for over and over.
     pub(crate) fn note_repeated(&mut self, numbers: Range<PacketNumber>) {

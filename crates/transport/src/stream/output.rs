@@ -42,6 +42,11 @@ impl Waiting {
         self.lost > 0 && self.new > 0
     }
 
+    /// Whether something is to be sent again.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.lost > 0
+    }
+
     /// What is sent again, as if nothing else waited.
     pub(crate) fn lost_alone(&self) -> Self {
         Self {

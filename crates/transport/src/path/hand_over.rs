@@ -1,0 +1,64 @@
+//! The order in which what is under way on a path that falls silent leaves for other paths.
+//!
+//! Owns: [`HandOver`].
+//! Does not own: when a path is silent (`recovery/timer.rs`), what other paths have room for
+//! (`connection/hand_over.rs`).
+
+use std::ops::Range;
+
+use super::Path;
+use crate::{
+    recovery::{LossHandler, Recovery},
+    space::{PacketNumberSpace, SpaceKind},
+    units::PacketNumber,
+};
+
+/// Packets under way on a silent path that no other path repeats yet: runs, which take turns. Each begins where the
+/// first lost packet may be, which holds up what follows; were all repeated in order, what needs no repeating would
+/// hold it up, too. From the newest acknowledged packet on, that is:
+///
+/// - at once, where only the way there died;
+/// - as much later as a packet is on its way without a queue, where the way back died with it, and a queue: what was
+///   on its way has arrived, and nothing says so any more;
+/// - as it is with the queue, where what was in that arrived as well.
+#[derive(Clone, Debug)]
+pub(crate) struct HandOver {
+    runs: [Range<PacketNumber>; 3],
+}
+
+impl HandOver {
+    pub(crate) const RUNS: u64 = 3;
+
+    /// All that is under way on `path` now.
+    pub(crate) fn begin(path: &Path) -> Self {
+        let sent = &path.space.sent;
+        let rtt = path.recovery.rtt();
+        let way = rtt.min() / 2;
+        // A little early: what is repeated in vain before the first that is lost costs less than all between.
+        let with_queue = rtt.recent().saturating_sub(way + rtt.variance()).max(way);
+        let end = sent.end();
+        let known = path.recovery.newest_acked_sent(SpaceKind::Data);
+        let after = |way| known.map_or(0, |known| sent.first_after(known + way).min(end));
+        let (second, third) = (after(way), after(with_queue));
+        Self {
+            runs: [0..second, second..third, third..end],
+        }
+    }
+
+    /// Reports the next packets of each run as lost, of either at least `bytes` or all that is left.
+    pub(crate) fn go_on(
+        &mut self,
+        recovery: &Recovery,
+        space: &mut PacketNumberSpace,
+        bytes: u64,
+        handler: &mut impl LossHandler,
+    ) {
+        for run in &mut self.runs {
+            run.start = recovery.hand_over(space, run.clone(), bytes, handler);
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.runs.iter().all(Range::is_empty)
+    }
+}
