@@ -264,7 +264,11 @@ impl LossHandler for FrameFates<'_> {
         if kind == SpaceKind::Data {
             self.mtu.on_acked(number, packet.bytes);
             if let Some(fec) = self.fec.as_deref_mut() {
-                fec.on_packet_acked(self.path, number);
+                if packet.is_lost() {
+                    fec.on_late_packet(self.path, number);
+                } else {
+                    fec.on_packet_acked(self.path, number);
+                }
             }
         }
         self.symbol = None;

@@ -242,7 +242,11 @@ impl Connection {
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
                 break;
             }
-            let limit = if len == 0 { mtu.min(size) } else { size.min(segment) };
+            let limit = if len == 0 {
+                mtu.min(size)
+            } else {
+                size.min(segment)
+            };
             let Some(room) = buf.get_mut(len..) else {
                 break;
             };
@@ -525,8 +529,12 @@ impl Connection {
         let takes = load.on(id);
         // Padding would become part of a symbol, and its datagram may need some.
         let padding = self.config.fec.padding;
+        // Nobody waits for frames of control alone, and they would be the end of a burst.
+        let has_data = self.streams.has_data_for(takes)
+            || self.config.fec.protect_datagrams && self.datagrams.has_frames_for(takes);
         let may_protect = full
             && load.takes_data()
+            && has_data
             && level == Level::OneRtt
             && builder_is_empty
             && !self.fec.copying

@@ -178,6 +178,31 @@ impl Counts {
         *losses *= share;
     }
 
+    /// One loss was none. It is taken for one between arrivals: few are not.
+    fn take_back(&mut self) {
+        let one = self.losses.min(1.0);
+        let less = |count: &mut f64| *count = (*count - one).max(0.0);
+        self.arrivals += one;
+        for count in [
+            &mut self.losses,
+            &mut self.losses_after_arrival,
+            &mut self.after_loss,
+            &mut self.arrivals_after_loss,
+            &mut self.bursts,
+            &mut self.burst_sum,
+            &mut self.burst_squares,
+        ] {
+            less(count);
+        }
+        self.after_arrival += one;
+        let [calm, tense] = &mut self.by_forecast;
+        less(if calm.0 >= tense.0 {
+            &mut calm.0
+        } else {
+            &mut tense.0
+        });
+    }
+
     /// In the order of [`LossMemory`].
     fn all(&mut self) -> [&mut f64; LossMemory::COUNTS] {
         let [calm, tense] = &mut self.by_forecast;
@@ -258,6 +283,20 @@ impl LossMonitor {
     #[inline]
     pub fn on_acked(&mut self, number: PacketNumber) {
         self.settle(number, Fate::Arrived);
+    }
+
+    /// A packet was acknowledged after it had been declared lost: reordering is no loss.
+    #[cold]
+    pub fn on_late(&mut self, number: PacketNumber) {
+        if self
+            .pending
+            .front()
+            .is_some_and(|first| first.number <= number)
+        {
+            self.settle(number, Fate::Arrived);
+        } else {
+            self.counts.take_back();
+        }
     }
 
     /// A packet was declared lost.

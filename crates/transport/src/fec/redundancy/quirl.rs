@@ -86,8 +86,11 @@ impl Quirl {
     }
 
     fn repairs(&self, view: &RedundancyView) -> Repairs {
-        // The bound is rounded down: less than four packets are not worth another one.
-        let most = (self.beta * view.in_flight as f64).floor();
+        // The bound is rounded down: less than four packets are not worth another one. What is under way counts: where
+        // small answers leave in parallel, each of them ends a burst, and the next is asked for before anything is
+        // acknowledged.
+        let under_way = view.repairs_in_flight.saturating_add(view.queued.into());
+        let most = (self.beta * view.in_flight as f64).floor() - under_way as f64;
         let loss = view.loss;
         let wanted = if loss.burst_mean > 0.0 {
             (loss.burst_mean + 2.0 * loss.burst_deviation).ceil()
@@ -96,7 +99,7 @@ impl Quirl {
         };
         Repairs {
             // Casts of floats saturate.
-            count: wanted.min(most) as u16,
+            count: wanted.min(most).max(0.0) as u16,
             window: view.span,
             behind: 0,
         }

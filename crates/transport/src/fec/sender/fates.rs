@@ -64,6 +64,11 @@ impl FecSender {
         self.monitors.of(path).on_acked(number);
     }
 
+    /// The same of one that was declared lost before.
+    pub fn on_late_packet(&mut self, path: PathId, number: PacketNumber) {
+        self.monitors.of(path).on_late(number);
+    }
+
     /// A packet was declared lost.
     pub fn on_packet_lost(&mut self, path: PathId, number: PacketNumber) {
         self.monitors.of(path).on_lost(number);

@@ -242,8 +242,10 @@ impl Auto {
     /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
     /// and what those beyond may save.
     fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        // One at least: a single packet is all there is of many answers.
-        let most = ((SHARE * packets as f64).floor() as u64).max(1);
+        // One at least where losses are known: a single packet is all there is of many answers. What is merely assumed
+        // of a path is not worth as many bytes again.
+        let least = u64::from(knows_losses(view));
+        let most = ((SHARE * packets as f64).floor() as u64).max(least);
         if sent >= most {
             return (sent, 0.0);
         }

@@ -35,6 +35,11 @@ pub(super) struct Chain {
     pub(super) q: f64,
 }
 
+/// What is left of what is assumed after so many packets: most paths that lost none of them lose none at all.
+fn fading(packets: f64) -> f64 {
+    PRIOR_PACKETS / (packets + PRIOR_PACKETS)
+}
+
 impl Chain {
     /// What `loss` tells, with what is assumed where it tells little: half a loss in 50 packets, 0.3 of one
     /// loss followed by another. `forecast`: for the state of the queue now,
@@ -80,7 +85,7 @@ impl Chain {
     fn rate_of(loss: &LossEstimate, forecast: bool) -> f64 {
         let packets = sound(loss.packets);
         let lost = sound(loss.rate).min(1.0) * packets;
-        let all = (lost + PRIOR_LOSSES) / (packets + PRIOR_PACKETS);
+        let all = (lost + PRIOR_LOSSES * fading(packets)) / (packets + PRIOR_PACKETS);
         let (losses, of) = (sound(loss.now.0), sound(loss.now.1));
         let rate = match (forecast, loss.tense) {
             (false, _) => all,
@@ -89,7 +94,7 @@ impl Chain {
             // What congestion cost says nothing of a time without.
             (true, false) => {
                 let assumed = all.min(PRIOR_LOSSES / PRIOR_PACKETS);
-                (losses + assumed * PRIOR_PACKETS) / (of + PRIOR_PACKETS)
+                (losses + assumed * PRIOR_PACKETS * fading(of)) / (of + PRIOR_PACKETS)
             }
         };
         rate.clamp(0.0, 0.5)
