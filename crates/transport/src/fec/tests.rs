@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tautline_codes::{
-    Limits, Scheme, reed_solomon::ReedSolomon, rlc::Rlc, tetrys::Tetrys, xor::Xor,
+    CodingWindow, Encoder, ErasureCode, Limits, RepairId, Scheme, reed_solomon::ReedSolomon,
+    rlc::Rlc, tetrys::Tetrys, xor::Xor,
 };
 
 use super::{feedback::Feedback, peer_decoder::PeerDecoder, redundancy::registry, *};
@@ -13,7 +14,7 @@ use crate::{
     packet::Token,
     time::Instant,
     units::PathId,
-    wire::{FecDecoder, FecScheme, Repair, SourceSymbol},
+    wire::{FecDecoder, FecScheme, Frame, Reader, Repair, SourceSymbol, Writer},
 };
 
 const PATH: PathId = PathId::ZERO;
@@ -234,6 +235,105 @@ fn a_repair_symbol_has_the_bytes_of_the_specification() {
     sender.ask(Occasion::SlotFree, NOW);
     let made = repairs(&mut sender, 1_300);
     assert_eq!(made, [((0, 2, 0), vec![0x00, 0x64, 0x61, 0xbb])]);
+}
+
+/// One of the repair symbols in the table of docs/spec/fec.md: scheme and parameter, coefficients, the frame up
+/// to Symbol Count, and what follows.
+type Vector<'a> = ((u64, u64), [u8; 3], &'a [u8], [u8; 8]);
+
+#[test]
+fn repair_symbols_of_every_code_have_the_bytes_of_the_specification() {
+    let sources = [&[0x10, 0x05][..], &[0x1e], &[0x05, 0x04, 0x09]];
+    let at_301: &[u8] = &[0x6f, 0xe8, 0x41, 0x2d];
+    let beyond_32_bits: &[u8] = &[0x6f, 0xe8, 0xc0, 0, 0, 1, 0, 0, 0, 3];
+    let vectors: [Vector<'_>; 7] = [
+        ((1, 2), [1, 0, 1], at_301, [3, 0, 5, 0, 1, 0x15, 0x01, 0x09]),
+        (
+            (2, 0),
+            [127, 252, 126],
+            at_301,
+            [3, 1, 5, 0, 0x80, 0xc2, 0x7b, 0xa9],
+        ),
+        ((9, 7), [1, 1, 0], at_301, [3, 5, 5, 0, 3, 0x0e, 5, 0]),
+        (
+            (10, 15),
+            [37, 225, 177],
+            at_301,
+            [3, 1, 5, 0, 0x65, 0xb4, 0x4f, 0x50],
+        ),
+        (
+            (10, 7),
+            [58, 0, 89],
+            at_301,
+            [3, 3, 5, 0, 0x9f, 0xa7, 0xab, 0xab],
+        ),
+        (
+            (11, 0),
+            [33, 21, 168],
+            at_301,
+            [3, 3, 5, 0, 0xb2, 0x83, 0x3f, 0x81],
+        ),
+        (
+            (11, 0),
+            [205, 38, 45],
+            beyond_32_bits,
+            [3, 3, 5, 0, 0xd6, 0x76, 0x6a, 0x58],
+        ),
+    ];
+    let limits = Limits::new(16, 100).unwrap();
+    for (code, coefficients, begin, end) in vectors {
+        let scheme = negotiate(Some(&decoder(&[code])), &[code.0]);
+        let scheme = scheme.unwrap().unwrap();
+        let bytes = [begin, &end].concat();
+        let frame = Frame::decode(&mut Reader::new(&bytes)).unwrap();
+        let Frame::Repair(repair) = frame else {
+            panic!("not a REPAIR");
+        };
+        let mut written = vec![0; frame.encoded_len()];
+        frame.encode(&mut Writer::new(&mut written));
+        assert_eq!(written, bytes, "{code:?}");
+
+        let window = CodingWindow {
+            first: repair.first,
+            len: 3,
+        };
+        let key = repair.key as u32;
+        let mut drawn = [0; 3];
+        let id = RepairId { window, key };
+        scheme.coefficients(id, &mut drawn).unwrap();
+        assert_eq!(drawn, coefficients, "{code:?}");
+        if repair.first == 301 {
+            let mut encoder = Encoder::new(limits);
+            (0..301).for_each(|_| assert!(encoder.push(&[1]).is_ok()));
+            for source in sources {
+                encoder.push(source).unwrap();
+            }
+            let mut symbol = [0; 5];
+            assert_eq!(encoder.repair(&scheme, id, &mut symbol), Ok(5));
+            assert_eq!(symbol, repair.symbol, "{code:?}");
+        }
+        // Each symbol that is in the sum is rebuilt from the others.
+        for lost in (0..3).filter(|at| coefficients[*at] != 0) {
+            let mut receiver = FecReceiver::new(limits, scheme);
+            let mut arrive = |id: u64, symbol: &[u8]| {
+                let header = SourceSymbol::new(id, 4);
+                assert_eq!(receiver.id_of(header), id);
+                receiver.on_source(header, symbol).unwrap();
+            };
+            // No ID of 4 bytes is clear from more than 2^31 symbols away.
+            let far = [1 << 31, 1 << 32].into_iter();
+            far.filter(|at| *at < repair.first)
+                .for_each(|at| arrive(at, &[1]));
+            for (id, source) in window.ids().zip(sources) {
+                if id != repair.first + lost as u64 {
+                    arrive(id, source);
+                }
+            }
+            receiver.on_repair(&repair).unwrap();
+            let rebuilt = (repair.first + lost as u64, sources[lost]);
+            assert_eq!(receiver.next_recovered(), Some(rebuilt), "{code:?}");
+        }
+    }
 }
 
 #[test]
