@@ -32,7 +32,7 @@ pub(crate) struct TransportOptions {
     /// Forward erasure correction: protect what this end sends with this redundancy scheduler, and
     /// decode what the other end protects; both ends must be asked. auto (what is worth more than it
     /// costs; begin with it), none, constant:N,K[,C] (N - K repair symbols after every K packets, over
-    /// the latest C; constant alone is constant:25,20), quirl-object, quirl-burst:BYTES,MILLISECONDS (at the end of bursts), tail (over
+    /// the latest C; constant alone is constant:25,20), quirl-object, quirl-burst:BYTES,MS[,beta=SHARE] (at the end of bursts), tail (over
     /// several paths), flec-bulk, flec-buffer (small receive windows),
     /// flec-message:deadline=MS,interval=MS, ac-rlnc, or rquic:initial=Q,slow-start=off
     /// (docs/erasure-correction.md has all options)

@@ -111,8 +111,8 @@ const BUILT_IN: [BuiltIn; 11] = [
     },
     BuiltIn {
         name: Quirl::BURST,
-        usage: "quirl-burst, quirl-burst:BYTES,MILLISECONDS (burst size, up to 4294967295; jitter, up to 60000), \
-                or with beta=SHARE (of the packets in flight, at most: 0 to 1) behind",
+        usage: "quirl-burst, quirl-burst:BYTES,MS (burst size, up to 4294967295; jitter in milliseconds, up to 60000), \
+                quirl-burst:beta=SHARE (of the packets in flight, at most: 0 to 1) or quirl-burst:BYTES,MS,beta=SHARE",
         keys: &["beta"],
         parse: |options| {
             let beta = options.number("beta", quirl::BETA, 0.0..=1.0)?;
@@ -263,6 +263,7 @@ mod tests {
             "quirl-object:beta=0.1",
             "quirl-burst:5000,40",
             "quirl-burst:5000,40,beta=0.5",
+            "quirl-burst:beta=0.5",
             "flec-bulk:fill-cwnd=on",
             "flec-buffer:c=0.5,aside=10",
             "flec-message:deadline=250,interval=33.3,api=off",
@@ -295,6 +296,7 @@ mod tests {
             "quirl-object:1",
             "quirl-object:beta=2",
             "quirl-burst:1,beta=0.5",
+            "quirl-burst:1,1:beta=0",
             "quirl-burst:1",
             "quirl-burst:bytes=1",
             "flec-bulk:1",
@@ -310,6 +312,8 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains("give it as"), "{error}");
         }
+        let error = parse("quirl-burst:1,1:beta=0").unwrap_err().to_string();
+        assert!(error.contains("quirl-burst:BYTES,MS,beta=SHARE"), "{error}");
         let error = parse("rquic:intial=10").unwrap_err().to_string();
         assert!(error.contains("did you mean \"initial\""), "{error}");
     }
