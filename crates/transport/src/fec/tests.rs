@@ -622,6 +622,42 @@ fn the_peers_window_holds() {
     assert_eq!((peer.symbols(), peer.bytes(), peer.equations()), announced);
 }
 
+/// No repair symbol can follow where the peer's window has no room for one symbol.
+#[test]
+fn a_window_without_room_for_a_symbol_leaves_packets_plain() {
+    let payload = 1_400;
+    // What the handshake said.
+    let config = config("constant:10,8");
+    let mut peer = config.decoder_parameter().unwrap();
+    peer.window_bytes = 0;
+    let sender = FecSender::new(&config, &peer, config.schemes[0]).unwrap();
+    assert!(!sender.has_room(payload) && !sender.has_room(600));
+    // What FEC_WINDOW says.
+    let mut sender = sender_of("constant:10,8", 7);
+    assert!(sender.has_room(payload));
+    sender.on_window(1, 8, 0).unwrap();
+    assert!(!sender.has_room(payload));
+    // What left before is covered no more, and nobody waits for that.
+    send(&mut sender, 7, 100);
+    assert_eq!(sender.queued(), 2);
+    assert!(repairs(&mut sender, payload).is_empty());
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Resend);
+    assert!(!sender.probe(PATH, 1, 2));
+    // It opens: for short packets, for all, and shuts by one byte.
+    let header = SourceSymbol::encoded_len(usize::from(sender.next_header().bytes));
+    let longest = (sender.packet_room(payload) - header) as u64;
+    sender.on_window(2, 8, 1_000).unwrap();
+    assert!(!sender.has_room(payload) && sender.has_room(800));
+    sender.on_window(3, 8, longest + 2).unwrap();
+    assert!(sender.has_room(payload));
+    sender.on_window(4, 8, longest + 1).unwrap();
+    assert!(!sender.has_room(payload));
+    sender.on_window(5, 8, 8 * 1_502).unwrap();
+    assert!(sender.has_room(payload));
+    (8..16).for_each(|number| send(&mut sender, number, 100));
+    assert_eq!(repairs(&mut sender, payload).len(), 2);
+}
+
 #[test]
 fn symbols_from_before_the_mtu_shrank_are_left_out() {
     let mut sender = sender_with(&config("constant:10,8"));

@@ -167,10 +167,12 @@ impl FecSender {
 
     /// Whether a further repair symbol can be had that covers a run whole, and helps.
     pub(super) fn can_add(&self, run: CodingWindow) -> bool {
-        let held = self.source.encoder.window();
+        let encoder = &self.source.encoder;
         let remembered = self.peer.remembered(self.source.next_id());
-        let within = run.first >= held.first.max(remembered) && run.end() <= held.end();
-        within && self.repairs.is_rateless()
+        let within = run.first >= encoder.window().first.max(remembered)
+            && run.end() <= encoder.window().end();
+        let fits = |len| u64::from(run.len) * len as u64 <= self.peer.bytes();
+        within && self.repairs.is_rateless() && encoder.repair_len(run).is_ok_and(fits)
     }
 
     fn patience(&self, to_leave: bool) -> Duration {

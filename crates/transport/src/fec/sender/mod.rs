@@ -232,9 +232,11 @@ impl FecSender {
     }
 
     /// Whether a packet with `payload` bytes for frames is worth protecting. A shorter one leaves plain: cut to
-    /// what a repair symbol leaves of it, it might have room for nothing.
+    /// what a repair symbol leaves of it, it might have room for nothing. So does one whose symbol may be longer than
+    /// the peer's window has bytes: no repair symbol over it could follow.
     pub fn has_room(&self, payload: usize) -> bool {
         self.symbol_room(payload) >= usize::from(LEAST_SYMBOL_BYTES)
+            && (self.longest_symbol(payload) + FRAMING) as u64 <= self.peer.bytes()
     }
 
     /// As [`Self::symbol_room`], for a repair symbol whose window begins at `first` or before.
@@ -248,8 +250,13 @@ impl FecSender {
     /// before it included.
     pub fn packet_room(&self, payload: usize) -> usize {
         let header = SourceSymbol::encoded_len(usize::from(self.next_header().bytes));
+        self.longest_symbol(payload) + header
+    }
+
+    /// Bytes that the next symbol may have.
+    fn longest_symbol(&self, payload: usize) -> usize {
         let key = self.repairs.key_soon();
-        self.room_around(self.source.next_id(), key, payload) + header
+        self.room_around(self.source.next_id(), key, payload)
     }
 
     /// A packet leaves whose frames behind [`Self::next_header`] are `symbol`. Returns the symbol's
