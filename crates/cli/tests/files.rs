@@ -336,6 +336,46 @@ fn perf_measures_and_writes_json() {
     assert!(latency["p99"].as_u64() >= latency["p50"].as_u64());
 }
 
+/// A line for each connection on which it was agreed, when the client has left.
+#[cfg(unix)]
+#[test]
+fn a_server_tells_what_erasure_correction_did() {
+    let (www, got) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(www.path(), "f", &noise(300_000, 6));
+    let server = Server::serve_verbosely(www.path(), &["--fec", "constant:6,5"]);
+    for (index, more) in [&["--fec", "none"][..], &["--fec", "quirl-object"], &[]]
+        .iter()
+        .enumerate()
+    {
+        let dir = got.path().join(index.to_string());
+        succeed(server.get(&dir).args(*more).arg(server.url("/f")));
+    }
+    let said = server.last_words();
+    assert_eq!(said.matches(" h3 GET /f 200").count(), 3, "{said}");
+    let told: Vec<_> = (said.lines())
+        .filter_map(|line| line.split_once(" erasure "))
+        .collect();
+    assert_eq!(told.len(), 2, "{said}");
+    for agreed in ["agreed towards the client only; ", "agreed both ways; "] {
+        let figures = told.iter().find_map(|(_, told)| told.strip_prefix(agreed));
+        let (sent, rest) = figures
+            .unwrap()
+            .split_once(" repair symbols sent, ")
+            .unwrap();
+        // A fifth of 300 kB in packets of at most 1,500 bytes.
+        assert!(sent.parse::<u32>().unwrap() >= 40, "{said}");
+        assert!(
+            rest.contains(" packets recovered by the client; "),
+            "{said}"
+        );
+        assert!(rest.contains(" useful, "), "{said}");
+    }
+    assert!(
+        told.iter()
+            .all(|(client, _)| client.starts_with("127.0.0.1:"))
+    );
+}
+
 /// Between two processes, over real sockets: files are whole, and both ends tell.
 #[test]
 fn erasure_correction_at_both_ends_and_at_one() {

@@ -33,6 +33,7 @@ use tokio::{
 };
 
 use crate::{
+    erasure::Asked,
     failure::Outcome,
     http09 as hq,
     identity::{Identity, IdentityOptions},
@@ -96,7 +97,8 @@ pub(crate) struct Args {
     /// Seconds that running downloads get after SIGINT or SIGTERM; a second signal ends them
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     grace: u64,
-    /// Print a line for each request to standard error
+    /// Print to standard error a line for each request, and at the end of each connection with
+    /// erasure correction what that did
     #[arg(long, short)]
     verbose: bool,
 }
@@ -267,9 +269,13 @@ async fn one_client(server: Arc<Server>, incoming: Incoming, room: Arc<Semaphore
         connection.close(H3_EXCESSIVE_LOAD, b"the server is full");
         return;
     };
+    let erasure = Asked::by_client(&connection).filter(|_| server.verbose);
     match connection.alpn().as_deref() {
         Some(hq::ALPN) => http09::serve(server, connection).await,
         _ => http3::serve(server, connection).await,
+    }
+    if let Some(asked) = erasure {
+        eprintln!("{remote} erasure {}", asked.figures());
     }
 }
 

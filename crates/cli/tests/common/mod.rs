@@ -32,10 +32,15 @@ pub struct Server {
 impl Server {
     /// Starts `tautline` with these arguments and waits until it says where it listens.
     pub fn start(args: &[&str]) -> Self {
+        Self::start_with(args, Stdio::null())
+    }
+
+    /// The same; its standard error goes there.
+    pub fn start_with(args: &[&str], stderr: Stdio) -> Self {
         let mut child = tautline()
             .args(args)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped"));
@@ -74,6 +79,24 @@ impl Server {
         let mut args = vec!["serve", dir, "--listen", "127.0.0.1:0"];
         args.extend(more);
         Self::start(&args)
+    }
+
+    /// The same, to be ended with [`Self::last_words`].
+    pub fn serve_verbosely(dir: &Path, more: &[&str]) -> Self {
+        let dir = dir.to_str().expect("UTF-8");
+        let mut args = vec!["serve", dir, "--listen", "127.0.0.1:0", "--verbose"];
+        args.extend(more);
+        Self::start_with(&args, Stdio::piped())
+    }
+
+    /// Stops it, and returns what it said on standard error.
+    #[cfg(unix)]
+    pub fn last_words(mut self) -> String {
+        self.terminate();
+        let mut stderr = self.child.stderr.take().expect("piped");
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).expect("UTF-8");
+        said
     }
 
     pub fn url(&self, path: &str) -> String {
