@@ -1217,3 +1217,29 @@ fn an_idle_window_is_not_a_full_one() {
     assert_eq!(estimate.calm.0, 0.0);
     assert!((185.0..=199.0).contains(&estimate.calm.1));
 }
+
+/// What is acknowledged after it was declared lost was reordered: before its loss is counted, and after.
+#[test]
+fn reordering_is_no_loss() {
+    let mut monitor = LossMonitor::default();
+    for number in 0..100 {
+        monitor.on_sent(number);
+        if number % 10 == 0 {
+            monitor.on_lost(number);
+        } else {
+            monitor.on_acked(number);
+        }
+    }
+    monitor.on_late(90);
+    monitor.review();
+    let known = monitor.estimate();
+    assert!((known.rate - 0.09).abs() < 0.001, "{known:?}");
+    for number in (0..90).step_by(10) {
+        monitor.on_late(number);
+    }
+    // More than were lost; nothing that is known of.
+    monitor.on_late(0);
+    let none = monitor.estimate();
+    assert!(none.rate < 1e-9 && none.now.0 < 1e-9, "{none:?}");
+    assert!((none.packets - known.packets).abs() < 1e-6);
+}

@@ -196,6 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_under_way_counts() {
+        let mut object = Quirl::object();
+        for (under_way, queued, count) in [(0, 0, 3), (1, 1, 1), (3, 0, 0), (9, 9, 0)] {
+            let view = RedundancyView {
+                repairs_in_flight: under_way,
+                queued,
+                ..view(10, Instant::ZERO)
+            };
+            assert_eq!(object.ask(Occasion::BurstEnd, &view).count, count);
+        }
+    }
+
+    #[test]
     fn only_the_last_flight_of_an_object_is_protected() {
         let waits = |waiting_bytes, slow_start, window_bytes| RedundancyView {
             waiting_bytes,

@@ -516,6 +516,13 @@ mod tests {
         assert_eq!(ask(30, 0.0), 0, "a path that loses nothing needs nothing");
         assert_eq!(ask(30, 1e-6), 0, "or next to nothing");
         assert_eq!(ask(1, 0.02), 1);
+        let mut unknown = view(1, 0.0);
+        unknown.loss = LossEstimate::default();
+        assert_eq!(
+            auto("").ask(Occasion::BurstEnd, &unknown),
+            Repairs::NONE,
+            "not as many bytes again for what is merely assumed"
+        );
         assert_eq!(ask(4, 0.2), 1, "no more than a share");
         let counts = [0.001, 0.01, 0.05, 0.1].map(|rate| ask(30, rate));
         assert!(counts.is_sorted() && counts[3] > counts[1], "{counts:?}");
@@ -690,8 +697,8 @@ mod tests {
         let mut view = view(30, 0.0);
         (view.smoothed_rtt, view.probe_timeout) =
             (Duration::from_micros(200), Duration::from_millis(2));
-        view.loss.packets = 1_000.0;
-        view.loss.now = (0.0, 1_000.0);
+        view.loss.packets = 100.0;
+        view.loss.now = (0.0, 100.0);
         auto.ask(Occasion::Feedback, &view);
         assert!(!auto.protects(&view));
         // As few losses known half a second away.

@@ -35,15 +35,10 @@ pub(super) struct Chain {
     pub(super) q: f64,
 }
 
-/// What is left of what is assumed after so many packets: most paths that lost none of them lose none at all.
-fn fading(packets: f64) -> f64 {
-    PRIOR_PACKETS / (packets + PRIOR_PACKETS)
-}
-
 impl Chain {
-    /// What `loss` tells, with what is assumed where it tells little: half a loss in 50 packets, 0.3 of one
-    /// loss followed by another. `forecast`: for the state of the queue now,
-    /// else on average; `bursts`: with runs of losses, else each for itself.
+    /// What `loss` tells, with what is assumed where it tells little: half a loss in 50 packets, and less the more are
+    /// known, since most paths that lost none of them lose none at all; 0.3 of one loss followed by another.
+    /// `forecast`: for the state of the queue now, else on average; `bursts`: with runs of losses, else each for itself.
     pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
         let rate = Self::rate_of(loss, forecast);
         let (arrivals, known) = after_loss(loss);
@@ -85,7 +80,8 @@ impl Chain {
     fn rate_of(loss: &LossEstimate, forecast: bool) -> f64 {
         let packets = sound(loss.packets);
         let lost = sound(loss.rate).min(1.0) * packets;
-        let all = (lost + PRIOR_LOSSES * fading(packets)) / (packets + PRIOR_PACKETS);
+        let assumed = PRIOR_LOSSES * PRIOR_PACKETS / (packets + PRIOR_PACKETS);
+        let all = (lost + assumed) / (packets + PRIOR_PACKETS);
         let (losses, of) = (sound(loss.now.0), sound(loss.now.1));
         let rate = match (forecast, loss.tense) {
             (false, _) => all,
@@ -94,7 +90,7 @@ impl Chain {
             // What congestion cost says nothing of a time without.
             (true, false) => {
                 let assumed = all.min(PRIOR_LOSSES / PRIOR_PACKETS);
-                (losses + assumed * PRIOR_PACKETS * fading(of)) / (of + PRIOR_PACKETS)
+                (losses + assumed * PRIOR_PACKETS) / (of + PRIOR_PACKETS)
             }
         };
         rate.clamp(0.0, 0.5)
