@@ -59,8 +59,15 @@ fn one_link_gives_a_table_and_a_page() {
         "utilisation",
         "retransmitted",
         &hash,
-        // Plain, and with erasure correction.
-        &format!("All {} transfers", 2 * registry::names().len()),
+        // Plain, and with erasure correction, with five seeds.
+        &format!(
+            "All {} transfers, 5 of each",
+            2 * 5 * registry::names().len()
+        ),
+        "5 times each, with seeds 1 to 5",
+        "medians of 5 runs",
+        "in the median",
+        "ratio",
         "with FEC",
         "as auto decides",
         "Small requests: 5 of 50000 bytes",
@@ -119,7 +126,10 @@ fn two_links_at_once_stand_beside_each_alone() {
     let out = demo(folder.path(), &args);
     let table = text(&out.stdout);
     assert!(out.status.success(), "{table}\n{}", text(&out.stderr));
-    assert!(table.contains("Two links at once (RFC 10069)"), "{table}");
+    assert!(
+        table.contains("Two links at once (RFC 10069): the file (the median of 5 runs)"),
+        "{table}"
+    );
     for way in ["wifi ", "lte ", "wifi+lte "] {
         let row = table.lines().find(|line| {
             line.strip_prefix("wifi+lte")
@@ -145,6 +155,8 @@ fn two_links_at_once_stand_beside_each_alone() {
     for way in ways {
         assert_eq!(way["plain"]["requests_answered"], 3, "{way}");
         assert!(way["plain"]["file_seconds"].as_f64() > Some(0.0), "{way}");
+        let runs = way["plain"]["file_run_seconds"].as_array().expect("runs");
+        assert_eq!(runs.len(), 5, "{way}");
         assert!(way["with_fec"].is_null(), "{way}");
     }
     let out = demo(folder.path(), &["--pair", "wifi"]);
@@ -154,7 +166,7 @@ fn two_links_at_once_stand_beside_each_alone() {
 #[test]
 fn same_seed_same_figures() {
     let (folder, hash) = folder();
-    let run = |seed: &str, report: &str| {
+    let run = |seed: &str, seeds: &str, report: &str| {
         let args = [
             "--file",
             "small",
@@ -167,31 +179,54 @@ fn same_seed_same_figures() {
             "--json",
             "--seed",
             seed,
+            "--seeds",
+            seeds,
         ];
         let out = demo(folder.path(), &[&args[..], &["--report", report]].concat());
         assert!(out.status.success(), "{}", text(&out.stderr));
         let page = std::fs::read_to_string(folder.path().join(report)).expect("a page");
         (text(&out.stdout).to_owned(), page)
     };
-    let first = run("5", "a.html");
-    assert_eq!(first, run("5", "b.html"));
-    assert_ne!(first, run("6", "c.html"));
+    let first = run("5", "3", "a.html");
+    assert_eq!(first, run("5", "3", "b.html"));
+    let alone = run("6", "1", "c.html");
 
     let json: serde_json::Value = serde_json::from_str(&first.0).expect("JSON");
-    assert_eq!(json["seed"], 5);
+    assert_eq!((&json["seed"], &json["seeds"]), (&5.into(), &3.into()));
     assert_eq!(json["file"]["bytes"], 100_000);
     assert_eq!(json["file"]["sha256"], hash.as_str());
     let transfers = json["transfers"].as_array().expect("transfers");
     assert_eq!(transfers.len(), 2);
-    for transfer in transfers {
+    let alone: serde_json::Value = serde_json::from_str(&alone.0).expect("JSON");
+    for (index, transfer) in transfers.iter().enumerate() {
         assert_eq!(transfer["verified"], true);
-        assert_eq!(transfer["sha256"], hash.as_str());
+        assert_eq!(transfer["with_fec"]["verified"], true);
         assert_eq!(transfer["controller"], "cubic");
         let share = transfer["utilisation"].as_f64().expect("a number");
         assert!(share > 0.0 && share < 0.9588, "{share}");
-        assert!(transfer["trace_sha256"].is_string());
-        assert_eq!(transfer["with_fec"]["verified"], true);
-        assert_eq!(transfer["with_fec"]["sha256"], hash.as_str());
+        let runs = transfer["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 3);
+        for run in runs {
+            for arm in [run, &run["with_fec"]] {
+                assert_eq!(arm["verified"], true);
+                assert_eq!(arm["sha256"], hash.as_str());
+                assert!(arm["trace_sha256"].is_string());
+            }
+        }
+        let middle = |arm: fn(&serde_json::Value) -> &serde_json::Value| {
+            let seconds = |run| arm(run)["time_seconds"].as_f64().expect("seconds");
+            let mut all: Vec<f64> = runs.iter().map(seconds).collect();
+            all.sort_by(f64::total_cmp);
+            all[1]
+        };
+        assert_eq!(transfer["time_seconds"], middle(|run| run));
+        let coded = middle(|run| &run["with_fec"]);
+        assert_eq!(transfer["with_fec"]["time_seconds"], coded);
+        assert!(transfer["time_ratio"].is_number());
+        // Seeds count up, and a run is what it is alone.
+        assert_eq!(runs[1]["seed"], 6);
+        assert_ne!(runs[0]["trace_sha256"], runs[1]["trace_sha256"]);
+        assert_eq!(runs[1], alone["transfers"][index]["runs"][0]);
     }
 }
 
@@ -251,9 +286,14 @@ fn erasure_correction_stands_beside_plain_or_not_at_all() {
     // What is plain does not depend on what stands beside it.
     let both = auto["transfers"].as_array().expect("transfers").iter();
     for (with, without) in both.zip(none["transfers"].as_array().expect("transfers")) {
-        assert!(with["trace_sha256"].is_string());
-        assert_eq!(with["trace_sha256"], without["trace_sha256"]);
+        for seed in 0..5 {
+            let (with, without) = (&with["runs"][seed], &without["runs"][seed]);
+            assert!(with["trace_sha256"].is_string());
+            assert_eq!(with["trace_sha256"], without["trace_sha256"]);
+            assert!(without.get("with_fec").is_none(), "{without}");
+        }
         assert!(without.get("with_fec").is_none(), "{without}");
+        assert!(without.get("time_ratio").is_none(), "{without}");
     }
     for link in 0..2 {
         let plain = |json: &serde_json::Value| json["requests"]["links"][link]["plain"].clone();
@@ -300,6 +340,7 @@ fn what_cannot_work_is_said_in_one_line() {
         ["--bytes", "0"],
         ["--fec", "magic"],
         ["--requests", "0"],
+        ["--seeds", "0"],
     ] {
         let out = demo(folder.path(), &args);
         assert_eq!(out.status.code(), Some(2), "{args:?}");

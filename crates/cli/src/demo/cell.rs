@@ -51,6 +51,7 @@ pub(super) struct Sample {
 pub(super) struct Measured {
     pub(super) link: String,
     pub(super) controller: String,
+    pub(super) seed: u64,
     pub(super) config: LinkConfig,
     /// Application bytes delivered.
     pub(super) delivered: u64,
@@ -92,9 +93,14 @@ impl Measured {
         bound(&self.config.backward)
     }
 
+    /// From `connect()` to the last byte at the application.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        self.completion.map(|time| time.as_secs_f64())
+    }
+
     /// Application bits delivered per second from `connect()` to the last byte.
     pub(super) fn goodput(&self) -> Option<f64> {
-        let seconds = self.completion?.as_secs_f64();
+        let seconds = self.seconds()?;
         (seconds > 0.0).then(|| self.delivered as f64 * 8.0 / seconds)
     }
 
@@ -154,6 +160,7 @@ impl Cell {
         Measured {
             link: self.link.clone(),
             controller: self.controller.clone(),
+            seed: self.seed,
             config: self.config.clone(),
             delivered: 0,
             completion: None,

@@ -4,8 +4,11 @@ use std::{fmt::Write as _, time::Duration};
 
 use tautline_sim::{DirectionConfig, JitterOrder, LossModel, format_duration, format_rate};
 
-use super::{Beside, Run, cell::Measured, pairs, requests};
-use tautline_lab::report::chart::{Cell, Column, Row, Table};
+use super::{Beside, Run, apps::SenderView, cell::Measured, pairs, requests, runs::Runs};
+use tautline_lab::{
+    report::chart::{Cell, Column, Row, Table},
+    stats,
+};
 
 /// What the terminal shows.
 pub(super) fn text(run: &Run) -> String {
@@ -31,38 +34,65 @@ pub(super) fn text(run: &Run) -> String {
 /// What was done.
 pub(super) fn headline(run: &Run) -> String {
     format!(
-        "Moved {} from a server to a client over {}, simulated, with seed {}{}.",
+        "Moved {} from a server to a client over {}, simulated, {} {}{}.{}",
         run.payload.describe(),
         match run.links.as_slice() {
             [link] => format!("the link {link}"),
             links => format!("{} links", links.len()),
         },
-        run.seed,
+        match run.seeds {
+            1 => "with seed".to_owned(),
+            seeds => format!("{seeds} times each, with seeds"),
+        },
+        seeds_of(run),
         match &run.fec {
             Some(fec) =>
                 format!("; plain, and again with erasure correction (FEC) as {fec} decides"),
             None => String::new(),
-        }
+        },
+        match run.seeds {
+            1 => String::new(),
+            seeds => format!(" Figures are medians of {seeds} runs."),
+        },
     )
+}
+
+/// Which seeds the transfers have.
+pub(super) fn seeds_of(run: &Run) -> String {
+    match run.seeds {
+        1 => run.seed.to_string(),
+        seeds => {
+            let last = run.seed.wrapping_add(seeds as u64 - 1);
+            format!("{} to {last}", run.seed)
+        }
+    }
 }
 
 /// What erasure correction does to the transfers; bulk has little to gain.
 pub(super) fn beside(run: &Run) -> Option<String> {
-    let ratio = |it: Beside<'_>| {
-        let (plain, coded) = (it.plain.completion?, it.coded?.completion?);
-        Some(coded.as_secs_f64() / plain.as_secs_f64())
-    };
-    let mut ratios: Vec<f64> = run.pairs().filter_map(ratio).collect();
-    ratios.sort_by(f64::total_cmp);
+    let ratios = stats::sorted(&run.pairs().filter_map(Beside::ratio).collect::<Vec<_>>());
     let (least, most) = (ratios.first()?, ratios.last()?);
     let same = ratios
         .iter()
         .filter(|it| (**it - 1.0).abs() <= 0.01)
         .count();
+    let single: Vec<f64> = run.pairs().filter_map(Beside::ratios).flatten().collect();
+    let single = stats::sorted(&single);
+    let (in_the_median, single) = match run.seeds {
+        1 => ("", "Each is one run".to_owned()),
+        _ => (
+            " in the median",
+            format!(
+                "Those of single seeds are {:.3} to {:.3}",
+                single.first()?,
+                single.last()?
+            ),
+        ),
+    };
     Some(format!(
-        "With FEC, {same} of {} transfers take the same time within 1 %; ratios are {least:.3} to \
-         {most:.3}. Bulk has little to gain from it. Each is one run: where packets are lost by chance, \
-         other packets are lost once the two differ, and that goes either way.",
+        "With FEC, {same} of {} transfers take the same time within 1 %{in_the_median}; ratios are \
+         {least:.3} to {most:.3}. Bulk has little to gain from it. {single}: where packets are lost by \
+         chance, other packets are lost once the two differ, and that goes either way.",
         ratios.len()
     ))
 }
@@ -71,7 +101,8 @@ pub(super) fn beside(run: &Run) -> Option<String> {
 pub(super) fn problems(run: &Run) -> Vec<String> {
     let line = |cell: &Measured, arm: &str| {
         let problem = cell.problem.as_ref()?;
-        Some(format!("{} {}{arm}: {problem}", cell.link, cell.controller))
+        let (link, controller, seed) = (&cell.link, &cell.controller, cell.seed);
+        Some(format!("{link} {controller}{arm}, seed {seed}: {problem}"))
     };
     let plain = run.cells.iter().filter_map(|cell| line(cell, ""));
     let coded = run.coded.iter().filter_map(|cell| line(cell, " with FEC"));
@@ -83,12 +114,18 @@ pub(super) fn verdict(run: &Run) -> String {
     let all = run.transfers();
     match run.failed() {
         0 if all == 1 => "The transfer arrived complete, with the same SHA-256.".to_owned(),
-        0 => format!("All {all} transfers arrived complete, with the same SHA-256."),
+        0 if run.seeds == 1 => {
+            format!("All {all} transfers arrived complete, with the same SHA-256.")
+        }
+        0 => format!(
+            "All {all} transfers, {} of each, arrived complete, with the same SHA-256.",
+            run.seeds
+        ),
         failed => format!("{failed} of {all} transfers failed."),
     }
 }
 
-/// One row per transfer.
+/// One row per transfer, with the medians of its runs.
 pub(super) fn table(run: &Run) -> Table {
     let coded = run.fec.is_some();
     let mut columns = vec![
@@ -98,6 +135,7 @@ pub(super) fn table(run: &Run) -> Table {
     ];
     if coded {
         columns.push(Column::number("with FEC", "s"));
+        columns.push(Column::number("ratio", ""));
     }
     columns.extend([
         Column::number("goodput", "Mb/s"),
@@ -117,58 +155,47 @@ pub(super) fn table(run: &Run) -> Table {
     };
     let mut link = None;
     for pair in run.pairs() {
-        let begins_group = link != Some(&pair.plain.link);
-        link = Some(&pair.plain.link);
+        let begins_group = link != Some(&pair.plain.first.link);
+        link = Some(&pair.plain.first.link);
         table.rows.push(row(pair, begins_group));
     }
     table
 }
 
-fn row(Beside { plain: cell, coded }: Beside<'_>, begins_group: bool) -> Row {
-    let maybe = |text: Option<String>| Cell::new(text.unwrap_or_else(|| "-".to_owned()));
-    let seconds = |cell: &Measured| {
-        maybe(
-            cell.completion
-                .map(|time| format!("{:.3}", time.as_secs_f64())),
-        )
+fn row(pair: Beside<'_>, begins_group: bool) -> Row {
+    let Beside { plain, coded } = pair;
+    let number = |value: Option<f64>, places: usize| {
+        Cell::new(value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}")))
     };
     let mut cells = vec![
-        Cell::new(&cell.link),
-        Cell::new(&cell.controller),
-        seconds(cell),
+        Cell::new(&plain.first.link),
+        Cell::new(&plain.first.controller),
+        number(plain.seconds(), 3),
     ];
-    cells.extend(coded.map(seconds));
+    if let Some(coded) = coded {
+        cells.push(number(coded.seconds(), 3));
+        cells.push(number(pair.ratio(), 3));
+    }
+    let count = |runs: Runs<'_>, figure: fn(&SenderView) -> u64| {
+        number(runs.count(|run| run.sender.as_ref().map(figure)), 0)
+    };
     cells.extend([
-        maybe(
-            cell.goodput()
-                .map(|goodput| format!("{:.3}", goodput / 1e6)),
-        ),
-        Cell::new(format!("{:.3}", cell.bound() / 1e6)),
-        maybe(
-            cell.utilisation()
-                .map(|share| format!("{:.1}", share * 100.0)),
-        ),
-        maybe(
-            cell.sender
-                .map(|sender| sender.path.recovery.packets_lost.to_string()),
-        ),
-        Cell::new(cell.wire.dropped.total().to_string()),
-        maybe(
-            cell.sender
-                .map(|sender| sender.streams.retransmitted_bytes.to_string()),
-        ),
+        number(plain.goodput().map(|goodput| goodput / 1e6), 3),
+        number(Some(plain.first.bound() / 1e6), 3),
+        number(plain.utilisation().map(|share| share * 100.0), 1),
+        count(plain, |sender| sender.path.recovery.packets_lost),
+        number(plain.count(|run| Some(run.wire.dropped.total())), 0),
+        count(plain, |sender| sender.streams.retransmitted_bytes),
     ]);
-    cells.extend(coded.map(|coded| {
-        let sender = coded.sender;
-        maybe(sender.map(|sender| sender.fec.repairs_sent.to_string()))
-    }));
-    // The worse of both.
-    let worse = coded.filter(|coded| cell.succeeded() && !coded.succeeded());
-    let judged = worse.unwrap_or(cell);
-    cells.push(match (judged.verified, judged.digest) {
-        (true, _) => Cell::new("verified"),
-        (false, Some(_)) => Cell::bad("WRONG"),
-        (false, None) => Cell::bad("FAILED"),
+    cells.extend(coded.map(|coded| count(coded, |sender| sender.fec.repairs_sent)));
+    // Of both.
+    let failed = coded.into_iter().chain([plain]).map(Runs::failed);
+    let (wrong, failed) = failed.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    cells.push(match (wrong, failed) {
+        (0, 0) => Cell::new("verified"),
+        (wrong, 0) => Cell::bad(format!("{wrong} WRONG")),
+        (0, failed) => Cell::bad(format!("{failed} FAILED")),
+        (wrong, failed) => Cell::bad(format!("{wrong} WRONG, {failed} FAILED")),
     });
     Row {
         begins_group,
@@ -201,11 +228,18 @@ pub(super) fn definitions(run: &Run) -> Vec<(&'static str, &'static str)> {
         ("retransmitted", "stream bytes sent again"),
     ];
     if run.fec.is_some() {
-        all.push((
-            "with FEC",
-            "the same with forward erasure correction negotiated; goodput and what follows it, but for \
-             repair, are of the plain transfer",
-        ));
+        all.extend([
+            (
+                "with FEC",
+                "the same with forward erasure correction negotiated; goodput and what follows it, but \
+                 for repair, are of the plain transfer",
+            ),
+            (
+                "ratio",
+                "time with FEC / time without, of the same seed; of several seeds the median, which need \
+                 not be that of the medians",
+            ),
+        ]);
     }
     all.extend(requests::definitions(&run.requests));
     all.extend(pairs::definitions(&run.pairs));
@@ -256,4 +290,30 @@ pub(super) fn describe(direction: &DirectionConfig, round_trip: Duration) -> Str
 /// Bandwidth-delay product in bytes.
 pub(super) fn bdp(direction: &DirectionConfig, round_trip: Duration) -> Option<f64> {
     Some(direction.rate?.bytes_per_second() as f64 * round_trip.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::runs::tests::runs;
+
+    #[test]
+    fn a_row_is_verified_if_every_run_is() {
+        let said = |plain: &[Measured], coded: &[Measured]| {
+            let pair = Beside {
+                plain: Runs::new(plain).unwrap(),
+                coded: Runs::new(coded),
+            };
+            row(pair, false).cells.pop().unwrap().text
+        };
+        let (good, bad) = (runs(&[Some(1.0); 3]), runs(&[Some(1.0), None, None]));
+        assert_eq!(said(&good, &good), "verified");
+        assert_eq!(said(&good, &[]), "verified");
+        assert_eq!(said(&good, &bad), "2 FAILED");
+        assert_eq!(said(&bad, &bad), "4 FAILED");
+        let mut wrong = runs(&[Some(1.0); 3]);
+        wrong[2].verified = false;
+        assert_eq!(said(&wrong, &good), "1 WRONG");
+        assert_eq!(said(&wrong, &bad), "1 WRONG, 2 FAILED");
+    }
 }

@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 
-use super::{Beside, Run, cell::Measured, pairs, requests};
+use super::{Beside, Run, apps::SenderView, cell::Measured, pairs, requests, runs::Runs};
 use crate::failure::{Failure, Outcome};
 
 #[derive(Serialize)]
 struct Document<'a> {
     tautline: &'static str,
     seed: u64,
+    /// Runs of each transfer, with seeds from `seed` on.
+    seeds: usize,
     file: File<'a>,
     fec: Option<&'a str>,
     transfers: Vec<Pair<'a>>,
@@ -16,9 +18,40 @@ struct Document<'a> {
     pairs: pairs::Answers<'a>,
 }
 
-/// A plain transfer, and the same with erasure correction.
+/// A plain transfer, and the same with erasure correction: medians, and the runs that they are of.
 #[derive(Serialize)]
 struct Pair<'a> {
+    link: &'a str,
+    controller: &'a str,
+    capacity_bits_per_second: f64,
+    bound_r_bits_per_second: f64,
+    #[serde(flatten)]
+    plain: Medians,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_fec: Option<Medians>,
+    /// With erasure correction / without, of the same seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_ratio: Option<f64>,
+    runs: Vec<OfSeed<'a>>,
+}
+
+/// A failed run is worse than all others; `null` is what lies among such.
+#[derive(Serialize)]
+struct Medians {
+    /// All runs.
+    verified: bool,
+    time_seconds: Option<f64>,
+    goodput_bits_per_second: Option<f64>,
+    utilisation: Option<f64>,
+    packets_lost: Option<f64>,
+    packets_dropped: Option<f64>,
+    retransmitted_bytes: Option<f64>,
+    repair_symbols_sent: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct OfSeed<'a> {
+    seed: u64,
     #[serde(flatten)]
     plain: Transfer<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,8 +69,6 @@ struct File<'a> {
 /// the client.
 #[derive(Serialize)]
 struct Transfer<'a> {
-    link: &'a str,
-    controller: &'a str,
     verified: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<&'a str>,
@@ -45,8 +76,6 @@ struct Transfer<'a> {
     handshake_seconds: Option<f64>,
     delivered_bytes: u64,
     goodput_bits_per_second: Option<f64>,
-    capacity_bits_per_second: f64,
-    bound_r_bits_per_second: f64,
     utilisation: Option<f64>,
     #[serde(flatten)]
     sender: Option<Sender>,
@@ -77,6 +106,7 @@ pub(super) fn text(run: &Run) -> Outcome<String> {
     let document = Document {
         tautline: env!("CARGO_PKG_VERSION"),
         seed: run.seed,
+        seeds: run.seeds,
         file: File {
             name: &run.payload.name,
             bytes: run.payload.len(),
@@ -92,25 +122,50 @@ pub(super) fn text(run: &Run) -> Outcome<String> {
         .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))
 }
 
-fn pair(Beside { plain, coded }: Beside<'_>) -> Pair<'_> {
+fn pair(pair: Beside<'_>) -> Pair<'_> {
+    let first = pair.plain.first;
     Pair {
+        link: &first.link,
+        controller: &first.controller,
+        capacity_bits_per_second: first.capacity(),
+        bound_r_bits_per_second: first.bound(),
+        plain: medians(pair.plain),
+        with_fec: pair.coded.map(medians),
+        time_ratio: pair.ratio(),
+        runs: pair.by_seed().map(of_seed).collect(),
+    }
+}
+
+fn of_seed<'a>((plain, coded): (&'a Measured, Option<&'a Measured>)) -> OfSeed<'a> {
+    OfSeed {
+        seed: plain.seed,
         plain: transfer(plain),
         with_fec: coded.map(transfer),
     }
 }
 
+fn medians(runs: Runs<'_>) -> Medians {
+    let sent = |figure: fn(&SenderView) -> u64| runs.count(|run| run.sender.as_ref().map(figure));
+    Medians {
+        verified: runs.succeeded(),
+        time_seconds: runs.seconds(),
+        goodput_bits_per_second: runs.goodput(),
+        utilisation: runs.utilisation(),
+        packets_lost: sent(|sender| sender.path.recovery.packets_lost),
+        packets_dropped: runs.count(|run| Some(run.wire.dropped.total())),
+        retransmitted_bytes: sent(|sender| sender.streams.retransmitted_bytes),
+        repair_symbols_sent: sent(|sender| sender.fec.repairs_sent),
+    }
+}
+
 fn transfer(cell: &Measured) -> Transfer<'_> {
     Transfer {
-        link: &cell.link,
-        controller: &cell.controller,
         verified: cell.verified,
         problem: cell.problem.as_deref(),
-        time_seconds: cell.completion.map(|time| time.as_secs_f64()),
+        time_seconds: cell.seconds(),
         handshake_seconds: cell.handshake.map(|time| time.as_secs_f64()),
         delivered_bytes: cell.delivered,
         goodput_bits_per_second: cell.goodput(),
-        capacity_bits_per_second: cell.capacity(),
-        bound_r_bits_per_second: cell.bound(),
         utilisation: cell.utilisation(),
         sender: cell.sender.map(|view| Sender {
             packets_sent: view.connection.packets_sent,

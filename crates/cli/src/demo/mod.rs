@@ -2,9 +2,8 @@
 //!
 //! Purpose: show in under a minute, without root and without a network, what the stack does.
 //! Owns: the choice of links and controllers, the simulated hosts (`network`) and the programs on them
-//! (`apps`), one transfer (`cell`), many small requests (`requests`), two links at once (`pairs`), much at once
-//! (`crew`), and what
-//! is told of them: the table and the words for its figures (`figures`), JSON (`json`), the page
+//! (`apps`), one transfer (`cell`) and several of the same (`runs`), many small requests (`requests`), two
+//! links at once (`pairs`), much at once (`crew`), and what is told of them: the table and the words for its figures (`figures`), JSON (`json`), the page
 //! (`page`).
 //! Does not own: the network (`tautline-sim`), how a page is drawn (`crate::report`).
 //! Spec: the project's definitions of goodput, capacity, utilisation and R, printed with every
@@ -20,6 +19,7 @@ mod page;
 mod pairs;
 mod payload;
 mod requests;
+mod runs;
 
 use std::{
     fs::OpenOptions,
@@ -47,6 +47,7 @@ use cell::{Cell, Measured};
 use pairs::{PAIRS, PairName, Pairs};
 use payload::Payload;
 use requests::Requests;
+use runs::{Beside, Runs};
 
 /// The links that the file crosses when none is chosen.
 const LINKS: &[&str] = &["wifi", "cellular", "leo", "geo", "da2gc"];
@@ -58,8 +59,8 @@ const INFLIGHT: &str = "inflight";
 const INFLIGHT_LINKS: &[&str] = &["da2gc", "mss"];
 /// The controller of small requests, if it is among those chosen.
 const REQUEST_CONTROLLER: &str = "cubic";
-/// Requests over each way of a pair of links.
-const MOST_REQUESTS_OF_PAIRS: usize = 100;
+/// Requests over each way of a pair of links; of 100, the slowest two alone would make the 99th percentile.
+const MOST_REQUESTS_OF_PAIRS: usize = 400;
 /// How often the progress bar moves.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -102,7 +103,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCHEDULER[:OPTIONS]", default_value = "auto", value_parser = known_scheduler)]
     fec: String,
 
-    /// Requests of 50 kB, the beginning of the file, over each link, plain and with erasure correction
+    /// Requests of 50 kB, the beginning of the file, over each link, plain and with erasure correction;
+    /// at most 400 over links used at once
     #[arg(long, value_name = "COUNT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: u32,
 
@@ -111,9 +113,14 @@ pub(crate) struct Args {
     #[arg(long = "pair", value_name = "LINK+LINK", value_delimiter = ',')]
     pairs: Vec<ChosenPair>,
 
-    /// Seed of everything random; the same seed gives the same figures
+    /// Seed of everything random, from which seeds count up; the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    /// Runs of each transfer of the file, each with a seed of its own; medians are shown, for where
+    /// packets are lost by chance a single run says little
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    seeds: u32,
 
     /// Print JSON instead of the table
     #[arg(long)]
@@ -142,10 +149,12 @@ impl FromStr for ChosenPair {
 #[derive(Debug)]
 struct Run {
     payload: Payload,
+    /// The first, and how many.
     seed: u64,
+    seeds: usize,
     links: Vec<String>,
     controllers: Vec<String>,
-    /// By link, then by controller, in the order asked for.
+    /// By link, then by controller, in the order asked for, then by seed.
     cells: Vec<Measured>,
     /// The redundancy scheduler; `None` if all is plain.
     fec: Option<String>,
@@ -155,17 +164,11 @@ struct Run {
     pairs: Pairs,
 }
 
-/// One transfer, and the same with erasure correction.
-#[derive(Clone, Copy, Debug)]
-struct Beside<'a> {
-    plain: &'a Measured,
-    coded: Option<&'a Measured>,
-}
-
 impl Run {
     /// The results over one link, in the order of `controllers`.
-    fn of_link<'a>(&'a self, link: &'a str) -> impl Iterator<Item = &'a Measured> {
-        self.cells.iter().filter(move |cell| cell.link == link)
+    fn of_link<'a>(&'a self, link: &'a str) -> impl Iterator<Item = Runs<'a>> {
+        let plain = self.pairs().map(|pair| pair.plain);
+        plain.filter(move |runs| runs.first.link == link)
     }
 
     /// The place of a controller in the palette, the same in every chart.
@@ -177,13 +180,15 @@ impl Run {
 
     /// All transfers with those with erasure correction beside them.
     fn pairs(&self) -> impl Iterator<Item = Beside<'_>> {
-        self.cells.iter().enumerate().map(|(index, plain)| Beside {
+        let runs = |cells| <[Measured]>::chunks(cells, self.seeds.max(1)).filter_map(Runs::new);
+        let mut coded = runs(&self.coded);
+        runs(&self.cells).map(move |plain| Beside {
             plain,
-            coded: self.coded.get(index),
+            coded: coded.next(),
         })
     }
 
-    /// Transfers, plain and not.
+    /// Transfers, plain and not, with every seed.
     fn transfers(&self) -> usize {
         self.cells.len() + self.coded.len()
     }
@@ -214,11 +219,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         &payload,
         controller_of_requests(&controllers),
         fec.as_deref(),
+        args.seeds as usize,
         (args.requests as usize).min(MOST_REQUESTS_OF_PAIRS),
     );
     let mut run = Run {
         payload,
         seed: args.seed,
+        seeds: args.seeds as usize,
         links,
         controllers,
         cells: Vec::new(),
@@ -325,9 +332,10 @@ fn work(run: &mut Run, requests: usize) -> Outcome {
     for fec in arms.into_iter().flatten() {
         for link in &run.links {
             for controller in &run.controllers {
-                let delivered = Arc::clone(&delivered);
-                let (seed, payload) = (run.seed, &run.payload);
-                cells.push(Cell::new(link, controller, fec, seed, payload, delivered)?);
+                for seed in (0..run.seeds).map(|index| run.seed.wrapping_add(index as u64)) {
+                    let (payload, delivered) = (&run.payload, Arc::clone(&delivered));
+                    cells.push(Cell::new(link, controller, fec, seed, payload, delivered)?);
+                }
             }
         }
     }
@@ -381,7 +389,7 @@ fn work(run: &mut Run, requests: usize) -> Outcome {
     run.requests.take(&jobs, tallies);
     run.pairs.take(&tasks, of_pairs);
     run.coded = measured;
-    let plain = run.links.len() * run.controllers.len();
+    let plain = run.links.len() * run.controllers.len() * run.seeds;
     run.cells = run.coded.drain(..plain.min(run.coded.len())).collect();
     Ok(())
 }

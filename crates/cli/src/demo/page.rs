@@ -30,7 +30,7 @@ pub(super) fn report(run: &Run) -> Report {
         lead: format!("{} {}", figures::headline(run), figures::verdict(run)),
         sections,
         footer: format!(
-            "Written by tautline {} demo. The same version, file and seed give the same figures.",
+            "Written by tautline {} demo. The same version, file and seeds give the same figures.",
             env!("CARGO_PKG_VERSION")
         ),
     }
@@ -49,23 +49,28 @@ fn results(run: &Run) -> Section {
         name: link.clone(),
         bars: run
             .of_link(link)
-            .map(|cell| {
-                let share = cell.utilisation().filter(|_| cell.succeeded());
-                (run.slot(&cell.controller), share.map(|share| share * 100.0))
+            .map(|runs| {
+                let share = runs.utilisation().map(|share| share * 100.0);
+                (run.slot(&runs.first.controller), share)
             })
             .collect(),
         bound: run
             .of_link(link)
             .next()
-            .map(|cell| cell.bound() / cell.capacity() * 100.0),
+            .map(|runs| runs.first.bound() / runs.first.capacity() * 100.0),
     };
     let mut blocks = vec![
         legend(run),
         Block::Bars(BarChart {
             title: "Utilisation".to_owned(),
-            note: "Goodput of the whole plain transfer, handshake and start included, as a share \
-                   of capacity. The line over each group is the bound R."
-                .to_owned(),
+            note: format!(
+                "Goodput of the whole plain transfer, handshake and start included, as a share of \
+                 capacity{}. The line over each group is the bound R.",
+                match run.seeds {
+                    1 => String::new(),
+                    seeds => format!(", the median of {seeds} runs"),
+                }
+            ),
             y_unit: "%".to_owned(),
             groups: run.links.iter().map(group).collect(),
         }),
@@ -81,7 +86,7 @@ fn results(run: &Run) -> Section {
 
 /// The pictures of one link.
 fn one_link(run: &Run, link: &str) -> Option<Section> {
-    let first = run.of_link(link).next()?;
+    let first = run.of_link(link).next()?.first;
     let config = &first.config;
     let round_trip = config.round_trip();
     let mut words = format!(
@@ -93,6 +98,12 @@ fn one_link(run: &Run, link: &str) -> Option<Section> {
     } else {
         let up = figures::describe(&config.forward, round_trip);
         words.push_str(&format!(" Uplink: {up}."));
+    }
+    if run.seeds > 1 {
+        words.push_str(&format!(
+            " The pictures are of single plain transfers, those with seed {}.",
+            run.seed
+        ));
     }
     let window = (first.interval * SMOOTHING).max(round_trip);
     let capacity = first.capacity() / 1e6;
@@ -174,10 +185,10 @@ fn reference(label: &str, value: f64, label_below: bool) -> Reference {
 
 fn lines(run: &Run, link: &str, points: impl Fn(&Measured) -> Vec<(f64, f64)>) -> Vec<Series> {
     run.of_link(link)
-        .map(|cell| Series {
-            name: cell.controller.clone(),
-            slot: run.slot(&cell.controller),
-            points: points(cell),
+        .map(|runs| Series {
+            name: runs.first.controller.clone(),
+            slot: run.slot(&runs.first.controller),
+            points: points(runs.first),
         })
         .collect()
 }
@@ -249,27 +260,46 @@ fn parameters(run: &Run) -> Section {
     let window = |window: tautline_transport::config::WindowConfig| {
         format!("{}, growing up to {}", kib(window.initial), kib(window.max))
     };
-    let mut entries =
-        vec![
-        ("file", format!("{}, {} bytes", run.payload.describe(), run.payload.len())),
+    let mut entries = vec![
+        (
+            "file",
+            format!("{}, {} bytes", run.payload.describe(), run.payload.len()),
+        ),
         ("SHA-256", run.payload.digest.to_string()),
         (
-            "seed",
+            "seeds",
             format!(
-                "{}, for every transfer: over one link, the packet of the same index meets the \
-                 same fate by chance whichever controller sent it",
-                run.seed
+                "{}, for every transfer: over one link and with one seed, the packet of the same index \
+                 meets the same fate by chance whichever controller sent it",
+                figures::seeds_of(run)
             ),
         ),
         (
             "transfer",
-            "one connection, one stream, server to client; the client connects, asks, and hashes \
-             what comes; one run per row, so differences of a few per cent mean little"
-                .to_owned(),
+            format!(
+                "one connection, one stream, server to client; the client connects, asks, and hashes \
+                 what comes; {}, so differences of a few per cent mean little",
+                match run.seeds {
+                    1 => "one run per row".to_owned(),
+                    seeds => format!(
+                        "{seeds} runs per row, of which the medians are shown; that is few where packets \
+                         are lost by chance"
+                    ),
+                }
+            ),
         ),
-        ("initial window", format!("{} packets", config.initial_window_packets)),
-        ("stream receive window", window(config.stream_receive_window)),
-        ("connection receive window", window(config.connection_receive_window)),
+        (
+            "initial window",
+            format!("{} packets", config.initial_window_packets),
+        ),
+        (
+            "stream receive window",
+            window(config.stream_receive_window),
+        ),
+        (
+            "connection receive window",
+            window(config.connection_receive_window),
+        ),
         (
             "datagrams",
             format!(
@@ -277,16 +307,20 @@ fn parameters(run: &Run) -> Section {
                 config.mtu.initial, config.mtu.upper_bound
             ),
         ),
-        ("pacing", if config.pacing { "on" } else { "off" }.to_owned()),
+        (
+            "pacing",
+            if config.pacing { "on" } else { "off" }.to_owned(),
+        ),
         ("ECN", "offered; these links do not mark".to_owned()),
     ];
     entries.push(("version", format!("tautline {}", env!("CARGO_PKG_VERSION"))));
     let command = format!(
-        "tautline demo --link {} --cc {} --fec {} --seed {}",
+        "tautline demo --link {} --cc {} --fec {} --seed {} --seeds {}",
         run.links.join(","),
         run.controllers.join(","),
         run.fec.as_deref().unwrap_or("none"),
-        run.seed
+        run.seed,
+        run.seeds
     );
     let entries = entries
         .into_iter()

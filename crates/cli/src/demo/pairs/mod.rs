@@ -56,7 +56,7 @@ impl PairName {
 /// Which of two links a connection uses.
 const WAYS: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
 
-/// What one connection setting gave: the file once, and many small requests.
+/// What one connection setting gave: the file, once with each seed, and many small requests.
 #[derive(Clone, Debug, Default)]
 struct Figures {
     file: Tally,
@@ -85,6 +85,8 @@ pub(super) struct Pairs {
     file: Payload,
     controller: String,
     fec: Option<String>,
+    /// Runs of the file.
+    seeds: usize,
     requests: usize,
     pairs: Vec<Pair>,
 }
@@ -109,12 +111,13 @@ impl Task {
 }
 
 impl Pairs {
-    /// Nothing is done yet; `requests` small ones each.
+    /// Nothing is done yet; the file with `seeds` seeds, and `requests` small ones, each.
     pub(super) fn new(
         names: &[PairName],
         payload: &Payload,
         controller: &str,
         fec: Option<&str>,
+        seeds: usize,
         requests: usize,
     ) -> Self {
         let pair = |name: &PairName| Pair {
@@ -136,6 +139,7 @@ impl Pairs {
             file: payload.clone(),
             controller: controller.to_owned(),
             fec: fec.map(str::to_owned),
+            seeds,
             requests,
             pairs: names.iter().map(pair).collect(),
         }
@@ -170,7 +174,10 @@ impl Pairs {
                             job,
                         });
                     };
-                    task(&self.file, seed, 1, true);
+                    for index in 0..self.seeds {
+                        let seed = seed.wrapping_add(index as u64);
+                        task(&self.file, seed, 1, true);
+                    }
                     for first in (0..self.requests).step_by(PER_CONNECTION) {
                         let seed = seed.wrapping_add((first / PER_CONNECTION) as u64);
                         let count = PER_CONNECTION.min(self.requests - first);
@@ -231,14 +238,14 @@ mod tests {
     fn two_links_carry_more_than_either() {
         let payload = Payload::load(None, Some(1_000_000)).unwrap();
         let names = ["wifi+lte".parse().unwrap()];
-        let mut pairs = Pairs::new(&names, &payload, "cubic", Some("auto"), 10);
+        let mut pairs = Pairs::new(&names, &payload, "cubic", Some("auto"), 3, 10);
         let tasks = pairs.tasks(1, &Arc::default()).unwrap();
-        // Three ways, two arms: the file, and ten requests on one connection.
-        assert_eq!(tasks.len(), 12);
+        // Three ways, two arms: the file three times, and ten requests on one connection.
+        assert_eq!(tasks.len(), 24);
         let tallies = tasks.iter().map(Task::run).collect();
         pairs.take(&tasks, tallies);
-        assert_eq!(pairs.failed(), (3 * 2 * 11, 0), "{pairs:?}");
-        let time = |way: usize| pairs.pairs[0].ways[way].plain.file.millis[0];
+        assert_eq!(pairs.failed(), (3 * 2 * 13, 0), "{pairs:?}");
+        let time = |way: usize| pairs.pairs[0].ways[way].plain.seconds().unwrap();
         assert!(time(2) < time(0).min(time(1)), "{pairs:?}");
     }
 }
