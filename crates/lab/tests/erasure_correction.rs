@@ -267,6 +267,41 @@ design = {{ kind = "grid" }}
     }
 }
 
+/// Answers that are single packets, and small ones in parallel, over a path that loses nothing: repair symbols for what is
+/// merely assumed would be as many bytes again, and would hold up the next answers.
+#[test]
+fn where_nothing_is_lost_small_answers_cost_little() {
+    for (bytes, parallel, solution, time, more) in [
+        ("1 kB", 1, "auto", 1.001, 1.01),
+        ("2 kB", 1, "auto", 1.001, 1.01),
+        ("2 kB", 6, "auto", 1.02, 1.1),
+        ("5 kB", 6, "auto", 1.02, 1.1),
+        ("2 kB", 16, "quirl-object", 1.15, 1.4),
+    ] {
+        let runs = played(&format!(
+            r#"
+name = "answers"
+title = "small answers, nothing lost"
+network = {{ queue = "200 packets", rate = "10 Mb/s", delay = "20 ms" }}
+flow = [{{ name = "main", workload = {{ kind = "objects", bytes = "{bytes}", count = 200, parallel = {parallel} }} }}]
+solution = [
+  {{ name = "plain", congestion = "cubic" }},
+  {{ name = "{solution}", congestion = "cubic", fec = "{solution}" }},
+]
+run = {{ seeds = 3, limit = "600 s" }}
+design = {{ kind = "grid" }}
+"#
+        ));
+        for run in runs.iter().filter(|run| run.solution == 1) {
+            let plain = twin(&runs, run, 0).unwrap();
+            let took = run.completion / plain.completion;
+            let cost = run.overhead / plain.overhead;
+            println!("{solution}, {parallel} of {bytes}: time {took:.4}, bytes {cost:.4}");
+            assert!(took < time && cost < more);
+        }
+    }
+}
+
 /// Ranks of values, ties shared.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count();
