@@ -444,3 +444,46 @@ fn large_window_with_loss_on_a_fast_long_link() {
         never_closes(12, link, controller, initial, 100_000_000);
     }
 }
+
+/// What is left of an answer leaves where the window has room for it, if not for a full datagram.
+#[test]
+fn the_end_of_an_answer_takes_what_room_there_is() {
+    // Milliseconds until all has arrived, of so many bytes written once others were acknowledged.
+    let took = |before: usize, bytes: usize| {
+        let mut net = Setup::new(3, wire(100, 50))
+            .quiet()
+            .both(|config| {
+                config.mtu.discovery = false;
+                config.pacing = false;
+                config.initial_window_packets = 4;
+            })
+            .manual();
+        net.connect();
+        let id = net.on_server(|server, _| {
+            let id = server.open_stream(Dir::Uni).unwrap();
+            server.write(id, &vec![1; before]).unwrap();
+            id
+        });
+        net.run_for(SECOND);
+        net.on_client(|client, _| {
+            assert_eq!(client.accept_stream(Dir::Uni), Some(id));
+            assert_eq!(read_all(client, id).0.len(), before);
+        });
+        net.on_server(|server, _| server.write(id, &vec![2; bytes]).unwrap());
+        let (mut received, mut waited) = (0, 0);
+        while received < bytes {
+            net.run_for(MS);
+            waited += 1;
+            received += net.on_client(|client, _| read_all(client, id).0.len());
+        }
+        waited
+    };
+    let first_flight = |before| {
+        let sizes = (4_000..12_000).step_by(50);
+        let most = sizes.take_while(|bytes| took(before, *bytes) < 100).last();
+        most.expect("what the window has room for")
+    };
+    // In slow start the window grows by what was acknowledged, and not by whole datagrams alone.
+    let (less, more) = (first_flight(3_700), first_flight(4_100));
+    assert!(more >= less + 400, "{less} {more}");
+}
