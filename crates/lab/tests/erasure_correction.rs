@@ -292,7 +292,9 @@ run = {{ seeds = 3, limit = "600 s" }}
 design = {{ kind = "grid" }}
 "#
         ));
-        for run in runs.iter().filter(|run| run.solution == 1) {
+        let coded: Vec<&Run> = runs.iter().filter(|run| run.solution == 1).collect();
+        assert_eq!(coded.len(), 3, "all end");
+        for run in coded {
             let plain = twin(&runs, run, 0).unwrap();
             let took = run.completion / plain.completion;
             let cost = run.overhead / plain.overhead;

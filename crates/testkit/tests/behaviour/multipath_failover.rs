@@ -165,10 +165,15 @@ fn ordered_delivery_resumes(turn: usize) {
         let allowed = silence.last_sent + pause;
         let much_later = allowed + silence.dead_round_trip;
         assert!(silence.resumed <= much_later, "seed {seed}: {silence:?}");
-        if silence.resumed > allowed || silence.others > pause {
+        assert!(silence.others <= pause, "seed {seed}: {silence:?}");
+        if silence.resumed > allowed {
+            // Where all that was under way has arrived, nothing is.
+            let lost = directions.contains(&Direction::Forward);
+            assert!(lost, "seed {seed}: {silence:?}");
             late.push((seed, allowed, silence));
         }
     }
+    println!("{} of 100 later", late.len());
     assert!(late.len() <= FEW, "{late:?}");
 }
 

@@ -474,6 +474,7 @@ fn the_end_of_an_answer_takes_what_room_there_is() {
         while received < bytes {
             net.run_for(MS);
             waited += 1;
+            assert!(waited < 5_000, "{received} of {bytes}");
             received += net.on_client(|client, _| read_all(client, id).0.len());
         }
         waited

@@ -51,7 +51,7 @@ impl Connection {
                 }
                 let id = path.id;
                 let waiting = self.streams.most_urgent();
-                if waiting.is_some_and(|waiting| waiting.is_repeated()) {
+                if waiting.is_some_and(|waiting| waiting.has_lost()) {
                     return;
                 }
                 self.hand_over_part(id);
@@ -63,7 +63,7 @@ impl Connection {
         let others = self.paths.iter();
         let others = others.filter(|path| path.id != id && path.is_at_work());
         let batch = others.map(|path| path.recovery.send_quantum(Instant::ZERO));
-        let bytes = batch.max().unwrap_or(0) / HandOver::RUNS;
+        let bytes = batch.max().unwrap_or(0);
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };

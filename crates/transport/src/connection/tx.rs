@@ -242,11 +242,7 @@ impl Connection {
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
                 break;
             }
-            let limit = if len == 0 {
-                mtu.min(size)
-            } else {
-                size.min(segment)
-            };
+            let limit = if len == 0 { size } else { size.min(segment) };
             let Some(room) = buf.get_mut(len..) else {
                 break;
             };

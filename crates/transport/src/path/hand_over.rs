@@ -27,8 +27,6 @@ pub(crate) struct HandOver {
 }
 
 impl HandOver {
-    pub(crate) const RUNS: u64 = 3;
-
     /// All that is under way on `path` now.
     pub(crate) fn begin(path: &Path) -> Self {
         let sent = &path.space.sent;
@@ -45,7 +43,7 @@ impl HandOver {
         }
     }
 
-    /// Reports the next packets of each run as lost, of either at least `bytes` or all that is left.
+    /// Reports the next packets as lost, `bytes` of them or a few more, of each run its share and one at least.
     pub(crate) fn go_on(
         &mut self,
         recovery: &Recovery,
@@ -53,8 +51,9 @@ impl HandOver {
         bytes: u64,
         handler: &mut impl LossHandler,
     ) {
+        let share = bytes / self.runs.len() as u64;
         for run in &mut self.runs {
-            run.start = recovery.hand_over(space, run.clone(), bytes, handler);
+            run.start = recovery.hand_over(space, run.clone(), share, handler);
         }
     }
 

@@ -39,11 +39,11 @@ impl Waiting {
 
     /// Whether there is both, what is sent again and what is new.
     pub(crate) fn is_mixed(&self) -> bool {
-        self.lost > 0 && self.new > 0
+        self.has_lost() && self.new > 0
     }
 
     /// Whether something is to be sent again.
-    pub(crate) fn is_repeated(&self) -> bool {
+    pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
