@@ -264,7 +264,7 @@ impl Connection {
         let limit = self.config.limits.crypto_buffer_bytes;
         let stream = self.crypto.get(kind);
         stream.on_frame(offset, data, limit)?;
-        self.keys_changed = true;
+        self.may_release = true;
         self.on_crypto_readable(received.now, kind)
     }
 

@@ -289,6 +289,7 @@ impl Connection {
         self.outbox.push(Event::HandshakeConfirmed);
         self.emit_state(now);
         self.start_preferred_address_probe(now);
+        self.repeat_early_challenges(now);
     }
 
     /// Timers of the connection as a whole.

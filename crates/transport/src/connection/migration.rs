@@ -209,7 +209,7 @@ impl Connection {
                 }
                 path.forget_previous();
                 // An answer returns on the path of its challenge. RFC 10069 s3.1.
-                path.answered_in = took.filter(|_| by == id);
+                path.answered_in = took.filter(|_| by == id && !path.opened_early);
                 if path.phase == PathPhase::Opening {
                     path.phase = PathPhase::Open;
                 }

@@ -64,7 +64,6 @@ use bytes::BytesMut;
 use crate::{
     config::{EndpointConfig, TransportConfig},
     datagram::DatagramQueue,
-    endpoint::DatagramMeta,
     message::Messages,
     observe::{self, ConnectionInfo, Observer},
     packet::Token,
@@ -137,8 +136,9 @@ pub struct Connection {
     timestamps: Option<TimestampConfig>,
     /// PTO probes owed in the Initial and Handshake spaces.
     handshake_probes: [u8; 2],
-    undecryptable: Vec<(DatagramMeta, BytesMut, usize)>,
-    keys_changed: bool,
+    undecryptable: Vec<(rx::Arrival, BytesMut)>,
+    /// What they wait for may have come.
+    may_release: bool,
     /// More than stream data came since the last review, time passed, or a path changed: windows, round
     /// trips and paths may be others.
     unreviewed: bool,
@@ -217,7 +217,7 @@ impl Connection {
             timestamps: None,
             handshake_probes: [0; 2],
             undecryptable: Vec::new(),
-            keys_changed: false,
+            may_release: false,
             unreviewed: true,
             outbox: Outbox::new(config.limits.pending_events),
             observer,

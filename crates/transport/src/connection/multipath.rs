@@ -14,10 +14,9 @@ use super::{
     multipath_tx::HeldBack,
     path_frames::write_path_news,
     path_trace::PathTrace,
-    rx::Received,
+    rx::{Arrival, Received},
 };
 use crate::{
-    endpoint::DatagramMeta,
     error::{Code, TransportError},
     multipath::{
         AbandonPathError, AckRouting, OpenPathError, PathIds, PathNotices, PathStatus, Unopened,
@@ -160,8 +159,10 @@ impl Connection {
 
     /// Opens a further path over `to`; it may carry data once [`PathEvent::Validated`] says so.
     ///
-    /// May be called as soon as the connection is established: the path waits for the handshake to be
-    /// confirmed and for connection IDs.
+    /// May be called as soon as the connection is established: the path waits for connection IDs.
+    /// The peer may still lack what it needs to read of it (it reads 1-RTT packets once it has the client's
+    /// Finished, which may be on a slower path): it keeps such packets, or is told again soon after it is known
+    /// to have completed the handshake.
     ///
     /// # Errors
     /// [`OpenPathError`] when it cannot be opened now. [`PathEvent::Abandoned`] tells if it fails later.
@@ -208,7 +209,9 @@ impl Connection {
     /// Opens what was asked for and has connection IDs by now; `complains` to the peer where it has
     /// given none.
     fn open_wanted_paths(&mut self, now: Instant, complains: bool) {
-        if !self.life.confirmed {
+        // Once the handshake is complete (RFC 10069 s3); RFC 9000 s9 has those who migrate wait for its
+        // confirmation, a round trip later, but this moves nothing.
+        if self.is_handshaking() {
             return;
         }
         loop {
@@ -229,14 +232,29 @@ impl Connection {
         }
     }
 
-    /// Path `id` begins over `to`. `received`: the bytes of the datagram by which the peer opened it.
+    /// The peer has completed the handshake: challenges that came before it had, and were dropped rather than
+    /// kept, are repeated soon rather than after a probe timeout. Those that it did read are answered by then,
+    /// if their paths are as fast as the one that told of it.
+    pub(super) fn repeat_early_challenges(&mut self, now: Instant) {
+        let Some(first) = self.paths.get(PathId::ZERO) else {
+            return;
+        };
+        let rtt = first.recovery.rtt().smoothed();
+        for path in self.paths.iter_mut() {
+            if path.phase == PathPhase::Opening {
+                path.network.repeat_challenge_by(now + rtt / 4);
+            }
+        }
+    }
+
+    /// Path `id` begins over `to`. `received`: the datagram by which the peer opened it.
     /// False if a connection ID is missing.
     fn create_path(
         &mut self,
         now: Instant,
         id: PathId,
         to: FourTuple,
-        received: Option<usize>,
+        received: Option<&Arrival>,
     ) -> bool {
         self.unreviewed = true;
         let Some(multipath) = &mut self.multipath else {
@@ -259,6 +277,7 @@ impl Connection {
         path.cost.set(unopened.cost);
         path.first_rtt = unopened.first_rtt;
         path.phase = PathPhase::Opening;
+        path.opened_early = !self.life.confirmed;
         let proven = self
             .paths
             .iter()
@@ -267,9 +286,9 @@ impl Connection {
         if self.side.is_client() || proven {
             path.network.amplification.set_validated();
         }
-        if let Some(bytes) = received {
-            path.network.amplification.on_received(bytes);
-            path.first_rtt.on_opened(now);
+        if let Some(arrival) = received {
+            path.network.amplification.on_received(arrival.bytes);
+            path.first_rtt.on_opened(arrival.at);
         } else {
             multipath.notices.opening(id, path.status.announce());
         }
@@ -300,14 +319,8 @@ impl Connection {
     }
 
     /// The peer opens a path: an authentic packet came for a connection ID of one.
-    pub(super) fn accept_path(
-        &mut self,
-        now: Instant,
-        id: PathId,
-        meta: &DatagramMeta,
-        bytes: usize,
-    ) -> bool {
-        self.create_path(now, id, meta.four_tuple, Some(bytes))
+    pub(super) fn accept_path(&mut self, now: Instant, id: PathId, arrival: &Arrival) -> bool {
+        self.create_path(now, id, arrival.meta.four_tuple, Some(arrival))
     }
 
     /// Closes one of several paths, for a reason of RFC 10069 ([`abandon`]). What is under way on it is
@@ -668,12 +681,20 @@ impl Connection {
         let limit = self.config.active_connection_id_limit.max(2);
         let retire_limit = self.config.limits.pending_retire_connection_ids;
         let id = new.path.unwrap_or(PathId::ZERO);
-        match &mut self.multipath {
-            Some(multipath) => multipath
-                .ids
-                .on_new_connection_id(id, new, limit, retire_limit),
-            None => Ok(()),
-        }
+        let Some(multipath) = &mut self.multipath else {
+            return Ok(());
+        };
+        multipath
+            .ids
+            .on_new_connection_id(id, new, limit, retire_limit)?;
+        self.may_release = true;
+        Ok(())
+    }
+
+    /// Whether the peer may open path `id`: both sides have a connection ID for it.
+    pub(super) fn can_accept_path(&self, id: PathId) -> bool {
+        let multipath = self.multipath.as_ref();
+        multipath.is_some_and(|multipath| multipath.ids.is_ready(id))
     }
 
     /// The peer gives a connection ID back before it has used its path: it gets another.

@@ -290,6 +290,7 @@ impl Connection {
                 .multipath
                 .as_ref()
                 .is_some_and(|multipath| multipath.has_frames())
+            || self.paths.len() > 1 && self.paths.iter().any(Path::needs_introduction)
     }
 
     /// Whether pinned data waits for the window or pacer of a path that works.

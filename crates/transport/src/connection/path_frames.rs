@@ -104,7 +104,9 @@ pub(super) fn write_path_frames(
     }
     let frame_path = acks.multipath.then_some(path.id);
     write_retirements(frame_path, &mut path.remote_cids, writer);
-    write_connection_ids(frame_path, &mut path.local_cids, writer);
+    if !path.needs_introduction() {
+        write_connection_ids(frame_path, &mut path.local_cids, writer);
+    }
     if acks.multipath {
         write_status(path.id, &mut path.status, writer);
     }
@@ -193,6 +195,23 @@ pub(super) fn write_path_news(
         .as_mut()
         .is_none_or(|remote| write_retirements(Some(id), remote, writer));
     retired && write_connection_ids(Some(id), local, writer) && write_status(id, status, writer)
+}
+
+/// Connection IDs of other paths that were opened before the peer was told of the first: it can answer
+/// there only once another path has brought it.
+pub(super) fn write_introductions(
+    this: PathId,
+    paths: &mut PathSet,
+    writer: &mut PacketWriter<'_>,
+) {
+    if paths.len() == 1 {
+        return;
+    }
+    for other in paths.iter_mut().filter(|other| other.id != this) {
+        if other.needs_introduction() {
+            write_connection_ids(Some(other.id), &mut other.local_cids, writer);
+        }
+    }
 }
 
 /// Acknowledgements of other paths that this one carries (`ack_route.rs`).

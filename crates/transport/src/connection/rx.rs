@@ -34,6 +34,8 @@ const MIN_STATELESS_RESET: usize = 21;
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) now: Instant,
+    /// When its datagram came: before `now` if it waited for keys.
+    pub(crate) arrived: Instant,
     pub(crate) level: Level,
     pub(crate) path: PathId,
     pub(crate) number: u64,
@@ -46,6 +48,15 @@ pub(crate) struct Received {
     pub(crate) datagram_bytes: usize,
     /// Bytes of the packet itself.
     pub(crate) packet_bytes: usize,
+}
+
+/// A datagram, but for its content.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    pub(crate) meta: DatagramMeta,
+    /// UDP payload bytes.
+    pub(crate) bytes: usize,
 }
 
 /// What the frames of a packet amounted to.
@@ -92,7 +103,12 @@ impl Connection {
             self.drop_packet(now, DropReason::UnexpectedAddress, "unexpected address");
             return;
         }
-        self.process_datagram(now, meta, data, bytes);
+        let arrival = Arrival {
+            at: now,
+            meta,
+            bytes,
+        };
+        self.process_datagram(now, &arrival, data);
         self.release_buffered(now);
         self.after_input(now);
     }
@@ -103,13 +119,8 @@ impl Connection {
         self.paths.iter().any(|path| path.knows_remote(remote))
     }
 
-    fn process_datagram(
-        &mut self,
-        now: Instant,
-        meta: DatagramMeta,
-        mut rest: BytesMut,
-        datagram_bytes: usize,
-    ) {
+    fn process_datagram(&mut self, now: Instant, arrival: &Arrival, mut rest: BytesMut) {
+        let datagram_bytes = arrival.bytes;
         let mut first_dcid: Option<ConnectionId> = None;
         let reset_token = trailing_token(&rest);
         while !rest.is_empty() {
@@ -270,7 +281,7 @@ impl Connection {
             } else {
                 rest.split_to(packet_len)
             };
-            match self.receive_packet(now, &meta, protected, packet, datagram_bytes) {
+            match self.receive_packet(now, arrival, protected, packet) {
                 Ok(()) => {}
                 Err(Unopened::KeysMissing) => {}
                 Err(Unopened::Drop(reason, details)) => {
@@ -326,11 +337,11 @@ impl Connection {
     fn receive_packet(
         &mut self,
         now: Instant,
-        meta: &DatagramMeta,
+        arrival: &Arrival,
         protected: Protected,
         mut packet: BytesMut,
-        datagram_bytes: usize,
     ) -> Result<(), Unopened> {
+        let datagram_bytes = arrival.bytes;
         let path = self.path_of(protected.level, &protected.dcid);
         let Some(path) = path else {
             return Err(Unopened::Drop(
@@ -341,13 +352,18 @@ impl Connection {
         self.check_long_header(&protected)
             .and_then(|()| self.check_envelope(&protected, &packet, datagram_bytes))
             .map_err(|(reason, details)| Unopened::Drop(reason, details))?;
+        if self.paths.get(path).is_none() && !self.can_accept_path(path) && !self.is_closed() {
+            // The path on which the peer gives its first connection ID may be slower than this one.
+            self.buffer_undecryptable(now, arrival, packet);
+            return Err(Unopened::KeysMissing);
+        }
         let packet_bytes = packet.len();
         let opened = match self.open(now, path, &protected, &mut packet) {
             Ok(opened) => opened,
             Err(Unopened::KeysMissing) => {
                 // Keys come to no connection that is over.
                 if !self.is_closed() {
-                    self.buffer_undecryptable(now, meta, packet, datagram_bytes);
+                    self.buffer_undecryptable(now, arrival, packet);
                 }
                 return Err(Unopened::KeysMissing);
             }
@@ -362,7 +378,7 @@ impl Connection {
         if matches!(self.life.state, State::Closing(_)) {
             return self.receive_while_closing(now, packet, header_len, payload_len);
         }
-        if self.paths.get(path).is_none() && !self.accept_path(now, path, meta, datagram_bytes) {
+        if self.paths.get(path).is_none() && !self.accept_path(now, path, arrival) {
             return Err(Unopened::Drop(
                 DropReason::UnknownConnectionId,
                 "path cannot be opened",
@@ -373,11 +389,12 @@ impl Connection {
         let kind = kind_of(protected.level);
         let received = Received {
             now,
+            arrived: arrival.at,
             level: protected.level,
             path,
             number,
-            four_tuple: meta.four_tuple,
-            ecn: meta.ecn,
+            four_tuple: arrival.meta.four_tuple,
+            ecn: arrival.meta.ecn,
             dcid: protected.dcid,
             key_phase,
             datagram_bytes,
@@ -609,7 +626,8 @@ impl Connection {
         space.received.note_bytes(received.datagram_bytes);
         space.received.on_received(
             received.number,
-            now,
+            // What it waited for keys is told as ACK delay, not taken for the way. RFC 9002 s5.3.
+            received.arrived,
             summary.ack_eliciting,
             received.ecn,
             summary.immediate_ack,
@@ -662,33 +680,28 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps a packet whose keys are on their way, bounded.
-    fn buffer_undecryptable(
-        &mut self,
-        now: Instant,
-        meta: &DatagramMeta,
-        packet: BytesMut,
-        datagram_bytes: usize,
-    ) {
+    /// Keeps a packet whose keys (or, of a new path, the connection ID to answer to) are on their way,
+    /// bounded.
+    fn buffer_undecryptable(&mut self, now: Instant, arrival: &Arrival, packet: BytesMut) {
         if self.undecryptable.len() < self.config.limits.buffered_undecryptable_datagrams {
             self.observer.emit(now, || observe::Event::PacketBuffered {
                 bytes: packet.len(),
             });
             // A copy: it may stay for long, and must not keep its receive buffer.
             let packet = BytesMut::from(&packet[..]);
-            self.undecryptable.push((*meta, packet, datagram_bytes));
+            self.undecryptable.push((*arrival, packet));
         } else {
             self.drop_packet(now, DropReason::Overload, "no keys, buffer full");
         }
     }
 
-    /// New keys may open what was buffered.
+    /// New keys and connection IDs may open what was buffered.
     fn release_buffered(&mut self, now: Instant) {
-        if self.undecryptable.is_empty() || !std::mem::take(&mut self.keys_changed) {
+        if self.undecryptable.is_empty() || !std::mem::take(&mut self.may_release) {
             return;
         }
-        for (meta, packet, bytes) in std::mem::take(&mut self.undecryptable) {
-            self.process_datagram(now, meta, packet, bytes);
+        for (arrival, packet) in std::mem::take(&mut self.undecryptable) {
+            self.process_datagram(now, &arrival, packet);
         }
     }
 }

@@ -32,6 +32,7 @@ fn received_from(connection: &Connection, now: Instant, host: u8) -> Received {
     let local = connection.local_address();
     Received {
         now,
+        arrived: now,
         level: Level::OneRtt,
         path: PathId::ZERO,
         number: 1_000_000 + u64::from(host),

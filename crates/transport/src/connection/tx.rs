@@ -12,7 +12,10 @@ use super::{
     lifecycle::State,
     messages::one_way_delay,
     multipath_tx::Load,
-    path_frames::{AckWriting, write_other_acks, write_path_frames, write_probe, write_validation},
+    path_frames::{
+        AckWriting, write_introductions, write_other_acks, write_path_frames, write_probe,
+        write_validation,
+    },
     permit::Permit,
     protect::Protector,
     rx::packet_type_of,
@@ -446,7 +449,7 @@ impl Connection {
             || path.pending.probes > 0
             || path.network.wants_packet(now)
             || path.ack_frequency.to_send.is_some()
-            || path.local_cids.peek_unsent().is_some()
+            || path.local_cids.peek_unsent().is_some() && !path.needs_introduction()
             || path.remote_cids.peek_retirement().is_some()
             || path.status.unsent().is_some())
     }
@@ -480,6 +483,7 @@ impl Connection {
         let datagram_size = builder.len() + builder.remaining();
         let builder_is_empty = builder.len() == 0;
         let way = self.ack_way();
+        let multipath = self.multipath.is_some() && !self.is_handshaking();
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
@@ -591,7 +595,7 @@ impl Connection {
             if level == Level::OneRtt {
                 let acks = AckWriting {
                     exponent: super::ACK_DELAY_EXPONENT,
-                    multipath: self.multipath.is_some() && self.life.confirmed,
+                    multipath,
                     way,
                     timestamps: self.timestamps,
                 };
@@ -614,6 +618,9 @@ impl Connection {
                 }
                 write_path_frames(now, path, &acks, full, &mut writer);
                 write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
+                if full && takes.free {
+                    write_introductions(id, &mut self.paths, &mut writer);
+                }
             }
             if full && !load.takes_data() {
                 let path = self.paths.get_mut(id)?;

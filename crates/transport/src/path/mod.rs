@@ -115,6 +115,8 @@ pub(crate) struct Path {
     pub(crate) first_rtt: FirstRtt,
     /// How long the peer took to answer a challenge, until the round trip is known otherwise.
     pub(crate) answered_in: Option<Duration>,
+    /// Opened before the handshake was confirmed: the peer may have kept the challenge until it could read it.
+    pub(crate) opened_early: bool,
     /// It leads another way than before, and the others have not heard of it.
     pub(crate) moved: bool,
     /// The application was told that the path does not answer.
@@ -226,6 +228,7 @@ impl Path {
             cost: CostMeter::default(),
             first_rtt: FirstRtt::default(),
             answered_in: None,
+            opened_early: false,
             moved: false,
             degraded: false,
             handing_over: None,
@@ -342,6 +345,16 @@ impl Path {
         .into_iter()
         .flatten()
         .any(|network| network.four_tuple().remote == remote)
+    }
+
+    /// Whether it was opened before the peer was told of a connection ID to answer to: another path must tell
+    /// of it.
+    pub(crate) fn needs_introduction(&self) -> bool {
+        self.phase == PathPhase::Opening
+            && self
+                .local_cids
+                .peek_unsent()
+                .is_some_and(|first| first.sequence == 0)
     }
 
     /// Whether MTU probes make sense: not while the address itself is in question.

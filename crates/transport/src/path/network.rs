@@ -84,6 +84,13 @@ impl NetworkPath {
         self.silent = false;
     }
 
+    /// The challenge that is outstanding is repeated at `at`, if it would be later.
+    pub(crate) fn repeat_challenge_by(&mut self, at: Instant) {
+        if let Some(validation) = &mut self.validation {
+            validation.repeat_by(at);
+        }
+    }
+
     /// A PATH_CHALLENGE arrived over this network path. At most `limit` wait; more are
     /// ignored, which only costs the flooder its answers.
     pub(crate) fn on_challenge(&mut self, data: [u8; 8], limit: usize) -> bool {

@@ -75,6 +75,11 @@ impl Validation {
         data
     }
 
+    /// The next challenge is due by `at`.
+    pub(crate) fn repeat_by(&mut self, at: Instant) {
+        self.due = self.due.min(at);
+    }
+
     /// What `data`, coming back, proves; `None` if it was not sent.
     pub(crate) fn proof(&self, data: &[u8; 8]) -> Option<Proof> {
         self.challenge(data).map(|sent| sent.proves)

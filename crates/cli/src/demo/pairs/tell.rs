@@ -199,7 +199,7 @@ pub(in crate::demo) fn definitions(pairs: &Pairs) -> Vec<(&'static str, &'static
     vec![(
         "file (two links)",
         "simulated time from the request to the last byte; the connection begins on the first link, and the \
-         second path opens as soon as the handshake is confirmed; in bytes, the file counts once",
+         second path opens as soon as the handshake is complete; in bytes, the file counts once",
     )]
 }
 
