@@ -56,6 +56,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-starlink",
     "fec-fairness",
     "fec-held",
+    "fec-thin",
     "mp-homogeneous",
     "mp-setups",
     "mp-bandwidth",

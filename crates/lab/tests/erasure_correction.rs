@@ -304,6 +304,58 @@ design = {{ kind = "grid" }}
     }
 }
 
+/// Messages with a deadline over links that carry little more than them, and with a controller that random losses slow
+/// down: repair symbols must not make a queue there, nor take the congestion window's place. Where nothing is lost not
+/// one leaves; where there is room for them, they do what they are for.
+#[test]
+fn messages_are_not_late_for_their_protection() {
+    let stacks = Stacks::default();
+    for (rate, loss, congestion, least) in [
+        ("600 kb/s", "0 %", "cubic", 1.0),
+        ("700 kb/s", "0 %", "bbr3-taut", 1.0),
+        ("1 Mb/s", "0 %", "bbr3-taut", 1.0),
+        ("700 kb/s", "2 %", "bbr3-taut", 0.94),
+        ("700 kb/s", "2 %", "cubic", 0.9),
+        ("2 Mb/s", "2 %", "bbr3-taut", 0.997),
+    ] {
+        let text = format!(
+            r#"
+name = "messages"
+title = "small messages, little to spare"
+network = {{ queue = "1 BDP", rate = "{rate}", delay = "25 ms", loss = "{loss}" }}
+solution = [
+  {{ name = "plain", congestion = "{congestion}" }},
+  {{ name = "auto", congestion = "{congestion}", fec = "auto" }},
+]
+run = {{ seeds = 5, limit = "300 s" }}
+design = {{ kind = "grid" }}
+
+[[flow]]
+name = "main"
+workload = {{ kind = "messages", api = "messages", deadline = "100 ms", trace = {{ constant = {{ every = "40 ms", bytes = "2000 B", count = 1500 }} }} }}
+"#
+        );
+        let plan = Plan::parse(&text, ".".as_ref(), &ReadOptions::default(), &stacks).unwrap();
+        let mut on_time: [Vec<f64>; 2] = Default::default();
+        let mut bytes: [Vec<f64>; 2] = Default::default();
+        for cell in plan.cells() {
+            let scene = plan.scene(&cell, &stacks).unwrap();
+            let record = play(&scene, &stacks, cell.seed).unwrap();
+            on_time[cell.solution].push(record.metric("on_time").unwrap());
+            bytes[cell.solution].push(record.metric("overhead").unwrap());
+        }
+        let [plain, auto] = on_time.map(|mut shares| quantile(&mut shares, 0.5));
+        let [before, after] = bytes.map(|mut bytes| quantile(&mut bytes, 0.5));
+        println!(
+            "{rate}, {loss}, {congestion}: on time {plain:.4}, auto {auto:.4}; bytes {before:.3}, {after:.3}"
+        );
+        assert!(auto >= plain - 0.01 && auto >= least, "{rate} {loss}");
+        if loss == "0 %" {
+            assert!(after < 1.001 * before, "{rate}");
+        }
+    }
+}
+
 /// Ranks of values, ties shared.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: f64| values.iter().filter(|other| **other < value).count();

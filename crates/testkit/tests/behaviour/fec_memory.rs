@@ -110,3 +110,25 @@ fn connections_share_what_they_know() {
     let new = known(&stranger);
     assert!(new.packets < 20.0 && new.rate == 0.0, "{new:?}");
 }
+
+#[test]
+fn another_address_is_another_path() {
+    let mut net = connected(0.15, |_| {});
+    push(&mut net, 250_000, 20 * SECOND);
+    let known = |net: &Net<Manual, Manual>| {
+        let estimate = net.server_connection().loss_estimate(PathId::ZERO);
+        estimate.unwrap()
+    };
+    let before = known(&net);
+    assert!(before.packets > 150.0 && before.rate > 0.1, "{before:?}");
+    net.world
+        .rebind(net.client, tautline_sim::Rebind::AddressAndPort);
+    net.on_client(|client, _| {
+        let id = client.open_stream(Dir::Uni).unwrap();
+        let mut data = Bytes::from(vec![7; 3_000]);
+        assert_eq!(client.write_bytes(id, &mut data), Ok(3_000));
+    });
+    net.run_for(SECOND);
+    let after = known(&net);
+    assert!(after.packets < 50.0, "{after:?}");
+}

@@ -199,7 +199,8 @@ impl FecSender {
     /// open. What it asks for again and again is bounded by that, and an idle connection falls silent.
     fn room(&self) -> u16 {
         let under_way = self.repairs.in_flight() + u64::from(self.queue.len());
-        let room = (2 * self.source.span()).saturating_sub(under_way);
+        let open = self.source.in_flight() + self.waiting.len() as u64;
+        let room = (2 * open).saturating_sub(under_way);
         let room = u16::try_from(room).unwrap_or(u16::MAX);
         room.min(self.queue.room())
     }

@@ -177,7 +177,8 @@ impl FecSender {
         self.monitors.get(path)?.memory()
     }
 
-    /// A path is gone.
+    /// A path is gone, or leads over another network: what was known of its losses means nothing there.
+    /// RFC 9000 s9.4.
     pub fn forget_path(&mut self, path: PathId) {
         self.monitors.forget(path);
     }

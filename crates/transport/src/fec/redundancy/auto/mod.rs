@@ -7,11 +7,13 @@
 
 mod deadlines;
 mod model;
+mod strain;
 
 use std::time::Duration;
 
 use deadlines::Deadlines;
 use model::{Chain, MOST, Odds};
+use strain::Strain;
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
@@ -129,6 +131,8 @@ pub struct Auto {
     terms: Terms,
     /// What left with messages that have a deadline.
     deadlines: Deadlines,
+    /// What those suffer for being protected.
+    strain: Strain,
     /// Source symbols seen so far.
     sources: u64,
     /// When flow control held data back last.
@@ -159,6 +163,11 @@ fn knows_losses(view: &RedundancyView) -> bool {
     view.loss.now.0 >= KNOWN_LOSSES
 }
 
+/// Whether losses are known at all, whatever the state that they came in.
+fn has_lost(view: &RedundancyView) -> bool {
+    view.loss.now.0.max(view.loss.calm.0) >= KNOWN_LOSSES
+}
+
 /// Whether losses are known that congestion does not account for. Over one path what is assumed of a new
 /// one does; several paths must not be slower with codes than without where nothing is lost.
 fn is_lossy(view: &RedundancyView) -> bool {
@@ -184,6 +193,7 @@ impl Auto {
                 way: on("way")?,
             },
             deadlines: Deadlines::default(),
+            strain: Strain::default(),
             sources: 0,
             held_back: None,
             start_up: StartUp::default(),
@@ -348,6 +358,15 @@ impl Auto {
         self.overshoots(view) || self.is_crowded(view)
     }
 
+    /// What deadlines call for, but where messages would be late for it.
+    fn if_affordable(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
+        if self.terms.cost && (self.strain.forbids(view, due.count) || self.lacks_room(view)) {
+            return Repairs::NONE;
+        }
+        self.strain.on_repairs(view.now);
+        due
+    }
+
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
         // lets go in a moment: what is merely assumed of a new path is not worth that.
@@ -381,7 +400,10 @@ impl RedundancyScheduler for Auto {
     fn protects(&self, view: &RedundancyView) -> bool {
         match view.lifetime {
             Some(_) if !self.terms.retry => true,
-            Some(lifetime) => Deadlines::protects(view, lifetime, self.chain(view)),
+            // What is merely assumed of a new path is not worth a share of all that ever leaves on it.
+            Some(lifetime) => {
+                has_lost(view) && Deadlines::protects(view, lifetime, self.chain(view))
+            }
             None => self.worth && is_lossy(view) && Quirl::is_of_last_flight(view),
         }
     }
@@ -408,10 +430,13 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
+        if view.lifetime.is_some() {
+            self.strain.note(view);
+        }
         if !self.deadlines.is_empty() {
             let due = self.deadlines.ask(view, self.odds(view));
             if due != Repairs::NONE {
-                return due;
+                return self.if_affordable(view, due);
             }
         }
         if view.held_back {
@@ -427,6 +452,7 @@ impl RedundancyScheduler for Auto {
                 let open = view.uncovered.min(view.in_flight);
                 let (repairs, saving) = self.best(view, open, 0, 0);
                 let early = self.over_all(view, repairs, saving);
+                let early = self.if_affordable(view, early);
                 self.deadlines.on_early(view, early.count);
                 return early;
             }
