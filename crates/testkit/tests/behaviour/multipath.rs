@@ -212,7 +212,7 @@ fn jitter_is_no_queue() {
 
 /// Under load jitter that keeps the order holds all packets back, and Startup does not end there: what has passed
 /// before may pass again all the same. Where the first packets meet none, the first round trip misleads: such a path
-/// carries little for long, alone as well (27 to 46 of 48 Mb/s), but never holds up the other one.
+/// carries little for long, alone as well, but never holds up the other one.
 #[test]
 fn a_path_with_jitter_carries_its_part() {
     let mut jittery = wire(50, 20);
