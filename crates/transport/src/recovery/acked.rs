@@ -286,9 +286,12 @@ impl Recovery {
         };
         let raw = context.now.saturating_since(sent);
         // Of a first sample the delay is not taken off, but where most of it tells for how long the peer lacked what it
-        // needs to read the packet (a path opened early): what follows would believe that of the path.
-        let lacked = !self.rtt.has_sample() && ack_delay > context.peer_max_ack_delay;
-        let way = raw.checked_sub(ack_delay).filter(|_| lacked);
+        // needs to read the packet (a path opened early): what follows would believe that of the path. No announced
+        // maximum binds it there.
+        let lacked = kind == SpaceKind::Data
+            && !self.rtt.has_sample()
+            && context.ack_delay > context.peer_max_ack_delay;
+        let way = raw.checked_sub(context.ack_delay).filter(|_| lacked);
         let (sample, ack_delay) = way.map_or((raw, ack_delay), |way| (way, Duration::ZERO));
         self.take_sample(context.now, context.returned_by, sample, ack_delay)
     }
