@@ -297,8 +297,8 @@ sample = "5 ms"
                 assert!((base..base + 30.0).contains(&rtt), "{min}: {rtt}");
             }
         }
-        // The handshake over b takes 200 ms, and a is validated two of a's round trips after it is
-        // confirmed at the earliest.
+        // The handshake over b takes 200 ms, 100 more until the server has its end, and half a round trip of a's
+        // until the client has the server's answer to its challenge.
         assert!(value(&both, "ready_s") < 0.1, "{}", value(&both, "ready_s"));
         assert!(
             value(&from_b, "ready_s") > 0.24,

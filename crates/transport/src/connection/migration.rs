@@ -212,7 +212,8 @@ impl Connection {
                 }
                 path.forget_previous();
                 // An answer returns on the path of its challenge. RFC 10069 s3.1.
-                path.answered_in = took.filter(|_| by == id && !path.opened_early);
+                let early = std::mem::take(&mut path.opened_early);
+                path.answered_in = took.filter(|_| by == id && !early);
                 if path.phase == PathPhase::Opening {
                     path.phase = PathPhase::Open;
                 }

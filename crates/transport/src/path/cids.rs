@@ -151,6 +151,11 @@ impl LocalCids {
         })
     }
 
+    /// Whether the peer must be told of this one.
+    pub fn is_unsent(&self, sequence: u64) -> bool {
+        self.to_send.contains(&sequence)
+    }
+
     /// It was put into a packet.
     pub fn pop_unsent(&mut self) {
         self.to_send.pop_front();

@@ -350,11 +350,7 @@ impl Path {
     /// Whether it was opened before the peer was told of a connection ID to answer to: another path must tell
     /// of it.
     pub(crate) fn needs_introduction(&self) -> bool {
-        self.phase == PathPhase::Opening
-            && self
-                .local_cids
-                .peek_unsent()
-                .is_some_and(|first| first.sequence == 0)
+        self.phase == PathPhase::Opening && self.local_cids.is_unsent(0)
     }
 
     /// Whether MTU probes make sense: not while the address itself is in question.

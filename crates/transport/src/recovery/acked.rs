@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{AckContext, AckSummary, LossHandler, Recovery, ecn::NewlyAckedMarks};
+use super::{AckContext, AckSummary, GRANULARITY, LossHandler, Recovery, ecn::NewlyAckedMarks};
 use crate::{
     congestion::{AckEvent, EcnEvent, RttView, SpuriousLossEvent},
     error::TransportError,
@@ -291,7 +291,9 @@ impl Recovery {
         let lacked = kind == SpaceKind::Data
             && !self.rtt.has_sample()
             && context.ack_delay > context.peer_max_ack_delay;
-        let way = raw.checked_sub(context.ack_delay).filter(|_| lacked);
+        let way = raw
+            .checked_sub(context.ack_delay)
+            .filter(|way| lacked && *way >= GRANULARITY);
         let (sample, ack_delay) = way.map_or((raw, ack_delay), |way| (way, Duration::ZERO));
         self.take_sample(context.now, context.returned_by, sample, ack_delay)
     }
