@@ -34,7 +34,7 @@ impl Lowest {
         let age = now.saturating_since(since);
         if age >= period {
             // Nothing of the period before counts if nothing came meanwhile.
-            self.before = self.now.take().filter(|_| age < period * 2);
+            self.before = self.now.take().filter(|_| age < period.saturating_mul(2));
             self.since = Some(now);
         }
         let low = self.now.map_or(value, |low| low.min(value));
@@ -66,14 +66,16 @@ pub(super) struct Strain {
 impl Strain {
     /// How long a queue has to stand to be one: messages of all sizes have left meanwhile.
     fn period(view: &RedundancyView) -> Duration {
-        view.lifetime.unwrap_or_default().max(view.smoothed_rtt * 2)
+        view.lifetime
+            .unwrap_or_default()
+            .max(view.smoothed_rtt.saturating_mul(2))
     }
 
     /// Sees how the path is.
     pub(super) fn note(&mut self, view: &RedundancyView) {
         let (now, period) = (view.now, Self::period(view));
         let room = view.congestion_window.saturating_sub(view.bytes_in_flight);
-        if view.waiting_bytes > 0 && room < 2 * view.datagram_bytes {
+        if view.waiting_bytes > 0 && room < view.datagram_bytes.saturating_mul(2) {
             self.full = Some(now);
         }
         let standing = self.standing.note(now, view.calm_rtt, period / 2);
@@ -83,7 +85,10 @@ impl Strain {
         let limit = (time.saturating_sub(base / 2) / PART).max(LEAST);
         if queue <= limit / 2 {
             self.filled = false;
-        } else if queue > limit && !self.filled && Self::is_within(self.used, now, period * 2) {
+        } else if queue > limit
+            && !self.filled
+            && Self::is_within(self.used, now, period.saturating_mul(2))
+        {
             self.filled = true;
             let shy = match self.shy {
                 Some((until, shy)) if now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
@@ -100,8 +105,11 @@ impl Strain {
     /// Whether so many repair symbols that are due would make messages late: these wait for the congestion window
     /// as it is, or the next one would, or a queue grew by repair symbols not long ago.
     pub(super) fn forbids(&self, view: &RedundancyView, count: u16) -> bool {
-        let takes = u64::from(count) * view.datagram_bytes;
-        let next = view.bytes_in_flight + takes + view.burst_bytes;
+        let takes = u64::from(count).saturating_mul(view.datagram_bytes);
+        let next = view
+            .bytes_in_flight
+            .saturating_add(takes)
+            .saturating_add(view.burst_bytes);
         next > view.congestion_window
             || Self::is_within(self.full, view.now, Self::period(view))
             || self.shy.is_some_and(|(until, _)| view.now < until)
