@@ -57,6 +57,13 @@ pub(crate) struct Fec {
 pub(super) type Held = (Received, FrameSummary, bool);
 
 impl Fec {
+    /// A path is gone, or leads over another network: [`FecSender::forget_path`].
+    pub(crate) fn forget_path(&mut self, id: PathId) {
+        if let Some(sender) = &mut self.sender {
+            sender.forget_path(id);
+        }
+    }
+
     /// Whether a SYMBOL_ACK must leave now.
     pub(crate) fn ack_due(&self) -> bool {
         let receiver = self.receiver.as_ref();

@@ -202,9 +202,7 @@ impl Connection {
                 let to = path.network.four_tuple();
                 if path.starts_over {
                     path.start_over(now);
-                    if let Some(sender) = &mut self.fec.sender {
-                        sender.forget_path(id);
-                    }
+                    self.fec.forget_path(id);
                 }
                 if proof == Proof::Address {
                     // Until full datagrams are known to arrive, the old address is kept.

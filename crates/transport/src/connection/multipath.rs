@@ -470,9 +470,7 @@ impl Connection {
         if let Some(keys) = self.keys.one_rtt.as_mut() {
             keys.forget_path(id);
         }
-        if let Some(sender) = self.fec.sender.as_deref_mut() {
-            sender.forget_path(id);
-        }
+        self.fec.forget_path(id);
         self.reported.forget_path(id);
         self.on_path_gone(id);
         true

@@ -119,9 +119,7 @@ impl Connection {
         path.probe = None;
         path.remote_cids.drop_probe();
         path.start_over(now);
-        if let Some(sender) = &mut self.fec.sender {
-            sender.forget_path(id);
-        }
+        self.fec.forget_path(id);
         path.pending.ping = true;
         // The first round trip is worth more than a saved ACK.
         path.pending.immediate_ack = true;

@@ -360,7 +360,11 @@ impl Auto {
 
     /// What deadlines call for, but where messages would be late for it.
     fn if_affordable(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
+        if due == Repairs::NONE {
+            return due;
+        }
         if self.terms.cost && (self.strain.forbids(view, due.count) || self.lacks_room(view)) {
+            self.saving = Duration::ZERO;
             return Repairs::NONE;
         }
         self.strain.on_repairs(view.now);
