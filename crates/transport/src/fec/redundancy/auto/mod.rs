@@ -363,12 +363,19 @@ impl Auto {
         if due == Repairs::NONE {
             return due;
         }
-        if self.terms.cost && (self.strain.forbids(view, due.count) || self.lacks_room(view)) {
+        let count = if !self.terms.cost {
+            due.count
+        } else if self.lacks_room(view) {
+            0
+        } else {
+            self.strain.allows(view, due.count)
+        };
+        if count == 0 {
             self.saving = Duration::ZERO;
             return Repairs::NONE;
         }
-        self.strain.on_repairs(view.now);
-        due
+        self.strain.on_repairs(view.now, count);
+        Repairs { count, ..due }
     }
 
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {

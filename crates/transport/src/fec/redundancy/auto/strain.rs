@@ -10,26 +10,36 @@ use crate::{fec::redundancy::RedundancyView, time::Instant};
 /// For how long the shortest queue is remembered, twice. A path whose delay rises for other reasons is then
 /// known to have.
 const BASE: Duration = Duration::from_secs(5);
-/// A queue is too long that takes this part of the time that a message has beyond the way.
-const PART: u32 = 5;
+/// For how long it is remembered what messages make of it alone, twice: less than a queue of repair symbols is given to empty.
+const ALONE: Duration = Duration::from_secs(1);
+/// A queue is too long that takes such a part of the time that a message has beyond the way.
+const PART: u32 = 10;
 /// Nor is one seen that is shorter.
 const LEAST: Duration = Duration::from_millis(2);
-/// For how long no repair symbol leaves once they filled a queue, and at most: four times as long each time that they do
-/// again.
+/// For how long none leaves once several at a time filled a queue, which is given to empty: from then on half as many
+/// leave at a time.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The same once single ones did, and at most: four times as long each time that they do again.
 const SHY: Duration = Duration::from_secs(4);
 const MOST_SHY: Duration = Duration::from_secs(64);
 
-/// The smallest of what was seen in a period and in the one before.
+/// The smallest, or the largest, of what was seen in a period and in the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Lowest {
+struct Lately {
     now: Option<Duration>,
     before: Option<Duration>,
     since: Option<Instant>,
 }
 
-impl Lowest {
-    /// Takes in a value; the smallest of this period, or while that is young, of the one before too.
-    fn note(&mut self, now: Instant, value: Duration, period: Duration) -> Duration {
+impl Lately {
+    /// Takes in a value; the one of this period that `of` prefers, or while that is young, of the one before too.
+    fn note(
+        &mut self,
+        now: Instant,
+        value: Duration,
+        period: Duration,
+        of: fn(Duration, Duration) -> Duration,
+    ) -> Duration {
         let since = *self.since.get_or_insert(now);
         let age = now.saturating_since(since);
         if age >= period {
@@ -37,11 +47,11 @@ impl Lowest {
             self.before = self.now.take().filter(|_| age < period.saturating_mul(2));
             self.since = Some(now);
         }
-        let low = self.now.map_or(value, |low| low.min(value));
-        self.now = Some(low);
+        let best = self.now.map_or(value, |best| of(best, value));
+        self.now = Some(best);
         match self.before {
-            Some(before) if age >= period || age < period / 2 => low.min(before),
-            _ => low,
+            Some(before) if age >= period || age < period / 2 => of(best, before),
+            _ => best,
         }
     }
 }
@@ -51,16 +61,23 @@ impl Lowest {
 pub(super) struct Strain {
     /// When something waited for the congestion window last.
     full: Option<Instant>,
+    /// Bytes of the burst that leaves, and of the one before.
+    burst: (u64, u64),
     /// Round trips as short as they lately became.
-    standing: Lowest,
+    standing: Lately,
     /// The shortest of those.
-    base: Lowest,
-    /// When a repair symbol was asked for last.
-    used: Option<Instant>,
+    base: Lately,
+    /// The longest of those where messages left without repair symbols, lately, and what it was last: a slow link takes
+    /// so long for the messages themselves.
+    alone: (Lately, Duration),
+    /// When repair symbols were asked for last, and how many at a time at most since they filled a queue.
+    used: Option<(Instant, u16)>,
     /// Repair symbols filled a queue, and it has not emptied.
     filled: bool,
     /// None until then, and for how long that was.
     shy: Option<(Instant, Duration)>,
+    /// At most so many at a time, until then.
+    most: Option<(Instant, u16)>,
 }
 
 impl Strain {
@@ -78,46 +95,78 @@ impl Strain {
         if view.waiting_bytes > 0 && room < view.datagram_bytes.saturating_mul(2) {
             self.full = Some(now);
         }
-        let standing = self.standing.note(now, view.calm_rtt, period / 2);
-        let base = self.base.note(now, standing, BASE);
-        let queue = standing.saturating_sub(base);
+        if view.burst_bytes < self.burst.0 {
+            self.burst.1 = self.burst.0;
+        }
+        self.burst.0 = view.burst_bytes;
+        let (shortest, longest) = (<Duration as Ord>::min, <Duration as Ord>::max);
+        let standing = self.standing.note(now, view.calm_rtt, period / 2, shortest);
+        let base = self.base.note(now, standing, BASE, shortest);
+        let used = self.used.map(|(at, _)| at);
+        let lately = Self::is_within(used, now, period.saturating_mul(2));
+        if !lately {
+            let (alone, level) = &mut self.alone;
+            *level = alone.note(now, standing, ALONE, longest);
+        }
+        let queue = standing.saturating_sub(base.max(self.alone.1));
         let time = view.lifetime.unwrap_or_default();
         let limit = (time.saturating_sub(base / 2) / PART).max(LEAST);
         if queue <= limit / 2 {
             self.filled = false;
-        } else if queue > limit
-            && !self.filled
-            && Self::is_within(self.used, now, period.saturating_mul(2))
-        {
+        } else if queue > limit && !self.filled && lately {
             self.filled = true;
-            let shy = match self.shy {
-                Some((until, shy)) if now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
-                _ => SHY,
-            };
-            self.shy = Some((now + shy, shy));
+            self.on_filled(now);
         }
+    }
+
+    fn on_filled(&mut self, now: Instant) {
+        let fewer = self
+            .used
+            .as_mut()
+            .map_or(0, |(_, count)| std::mem::take(count) / 2);
+        let shy = if fewer > 0 {
+            self.most = Some((now + MOST_SHY, fewer));
+            PAUSE
+        } else {
+            match self.shy {
+                Some((until, shy)) if shy >= SHY && now < until + MOST_SHY => {
+                    (shy * 4).min(MOST_SHY)
+                }
+                _ => SHY,
+            }
+        };
+        self.shy = Some((now + shy, shy));
     }
 
     fn is_within(at: Option<Instant>, now: Instant, period: Duration) -> bool {
         at.is_some_and(|at| now.saturating_since(at) < period)
     }
 
-    /// Whether so many repair symbols that are due would make messages late: these wait for the congestion window
-    /// as it is, or the next one would, or a queue grew by repair symbols not long ago.
-    pub(super) fn forbids(&self, view: &RedundancyView, count: u16) -> bool {
+    /// How many of so many repair symbols that are due may leave without making messages late: none while these wait
+    /// for the congestion window, or the next one would, nor not long after they filled a queue.
+    pub(super) fn allows(&self, view: &RedundancyView, count: u16) -> u16 {
+        let (now, period) = (view.now, Self::period(view));
+        let shy = self.shy.is_some_and(|(until, _)| now < until);
+        if shy || Self::is_within(self.full, now, period) {
+            return 0;
+        }
+        let most = self.most.filter(|(until, _)| now < *until);
+        let count = most.map_or(count, |(_, most)| count.min(most));
         let takes = u64::from(count).saturating_mul(view.datagram_bytes);
         let next = view
             .bytes_in_flight
             .saturating_add(takes)
-            .saturating_add(view.burst_bytes);
-        next > view.congestion_window
-            || Self::is_within(self.full, view.now, Self::period(view))
-            || self.shy.is_some_and(|(until, _)| view.now < until)
+            .saturating_add(self.burst.0.max(self.burst.1));
+        if next > view.congestion_window {
+            return 0;
+        }
+        count
     }
 
-    /// Repair symbols leave.
-    pub(super) fn on_repairs(&mut self, now: Instant) {
-        self.used = Some(now);
+    /// So many repair symbols leave.
+    pub(super) fn on_repairs(&mut self, now: Instant, count: u16) {
+        let most = self.used.map_or(0, |(_, count)| count);
+        self.used = Some((now, count.max(most)));
     }
 }
 
@@ -140,6 +189,10 @@ mod tests {
         }
     }
 
+    fn forbids(strain: &Strain, view: &RedundancyView) -> bool {
+        strain.allows(view, 1) == 0
+    }
+
     #[test]
     fn a_queue_of_repair_symbols_stops_them_for_longer_each_time() {
         let mut strain = Strain::default();
@@ -148,19 +201,54 @@ mod tests {
         for ms in (0..120_000).step_by(10) {
             let view = now(ms, queue as u64);
             strain.note(&view);
-            if strain.forbids(&view, 1) {
+            if forbids(&strain, &view) {
                 forbidden_since.get_or_insert(ms);
                 queue = f64::max(queue - 4.0, 0.0);
             } else {
                 if let Some(since) = forbidden_since.take() {
                     stops.push(ms - since);
                 }
-                strain.on_repairs(view.now);
+                strain.on_repairs(view.now, 1);
                 queue += 1.0;
             }
             assert!(queue < 30.0, "{ms}: {queue}");
         }
         assert_eq!(stops[..3], [4_000, 16_000, 64_000]);
+    }
+
+    #[test]
+    fn several_at_a_time_become_fewer_before_none_leave() {
+        let mut strain = Strain::default();
+        let mut queue = 0.0;
+        let mut counts = Vec::new();
+        for ms in (0..60_000).step_by(10) {
+            let view = now(ms, queue as u64);
+            strain.note(&view);
+            let count = strain.allows(&view, 4);
+            queue = f64::max(queue - 1.0, 0.0);
+            if count > 0 {
+                strain.on_repairs(view.now, count);
+                // There is room for one each time.
+                queue += f64::from(count);
+                counts.push(count);
+            }
+        }
+        counts.dedup();
+        assert_eq!(counts, [4, 2, 1]);
+    }
+
+    /// The shortest round trip may be that of a packet without a message in it.
+    #[test]
+    fn what_the_link_takes_for_messages_alone_is_no_queue() {
+        let mut strain = Strain::default();
+        for ms in (0..20_000).step_by(10) {
+            let view = now(ms, if ms % 3_000 < 100 { 0 } else { 24 });
+            strain.note(&view);
+            assert!(!forbids(&strain, &view), "{ms}");
+            if ms > 2_000 {
+                strain.on_repairs(view.now, 1);
+            }
+        }
     }
 
     #[test]
@@ -170,14 +258,14 @@ mod tests {
             // Every fifth message is six times as long.
             let view = now(ms, if ms / 40 % 5 == 0 { 100 } else { 0 });
             strain.note(&view);
-            assert!(!strain.forbids(&view, 1), "{ms}");
-            strain.on_repairs(view.now);
+            assert!(!forbids(&strain, &view), "{ms}");
+            strain.on_repairs(view.now, 1);
         }
         let mut strain = Strain::default();
         for ms in (0..20_000).step_by(10) {
             let view = now(ms, if ms > 5_000 { 60 } else { 0 });
             strain.note(&view);
-            assert!(!strain.forbids(&view, 1), "none was sent: {ms}");
+            assert!(!forbids(&strain, &view), "none was sent: {ms}");
         }
     }
 
@@ -187,13 +275,21 @@ mod tests {
         let mut view = now(1_000, 0);
         view.bytes_in_flight = view.congestion_window - view.datagram_bytes;
         strain.note(&view);
-        assert!(!strain.forbids(&view, 1), "nothing waits");
+        assert!(!forbids(&strain, &view), "nothing waits");
         view.waiting_bytes = 1;
         strain.note(&view);
-        assert!(strain.forbids(&view, 1));
+        assert!(forbids(&strain, &view));
         view.now = at(1_100);
-        assert!(strain.forbids(&view, 1), "nor just after");
+        assert!(forbids(&strain, &view), "nor just after");
         view.now = at(1_200);
-        assert!(!strain.forbids(&view, 1));
+        assert!(!forbids(&strain, &view));
+        // The next message may be as large as the one before.
+        view.burst_bytes = 2 * view.datagram_bytes;
+        strain.note(&view);
+        (view.now, view.burst_bytes, view.waiting_bytes) = (at(1_400), 0, 0);
+        strain.note(&view);
+        view.bytes_in_flight = view.congestion_window - 3 * view.datagram_bytes;
+        assert_eq!(strain.allows(&view, 1), 1);
+        assert_eq!(strain.allows(&view, 2), 0);
     }
 }
