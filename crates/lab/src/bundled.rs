@@ -57,6 +57,8 @@ pub const PLANS: &[Bundled] = plans![
     "fec-fairness",
     "fec-held",
     "fec-thin",
+    "fec-uses",
+    "fec-loaded",
     "mp-homogeneous",
     "mp-setups",
     "mp-bandwidth",

@@ -7,12 +7,14 @@
 
 mod deadlines;
 mod model;
+mod spare;
 mod strain;
 
 use std::time::Duration;
 
 use deadlines::Deadlines;
 use model::{Chain, MOST, Odds};
+use spare::Spare;
 use strain::Strain;
 
 use super::{
@@ -133,6 +135,8 @@ pub struct Auto {
     deadlines: Deadlines,
     /// What those suffer for being protected.
     strain: Strain,
+    /// What the link has left beside what the application sends.
+    spare: Spare,
     /// Source symbols seen so far.
     sources: u64,
     /// When flow control held data back last.
@@ -194,6 +198,7 @@ impl Auto {
             },
             deadlines: Deadlines::default(),
             strain: Strain::default(),
+            spare: Spare::default(),
             sources: 0,
             held_back: None,
             start_up: StartUp::default(),
@@ -370,11 +375,30 @@ impl Auto {
         } else {
             self.strain.allows(view, due.count)
         };
+        let affordable = self.within_spare(view, Repairs { count, ..due });
+        if affordable != Repairs::NONE {
+            self.strain.on_repairs(view.now, affordable.count);
+        }
+        affordable
+    }
+
+    /// As many of them as the link has room for beside what the application sends.
+    fn within_spare(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
+        let count = if !self.terms.cost {
+            due.count
+        } else if view.held_back || self.is_held_back(view) {
+            // What flow control lets go in a round trip is no burst that leaves the rest of the link's time.
+            due.count
+        } else if view.deadline.is_none() && self.spare.is_crowded(view) {
+            0
+        } else {
+            self.spare.allows(view, due.count)
+        };
         if count == 0 {
             self.saving = Duration::ZERO;
             return Repairs::NONE;
         }
-        self.strain.on_repairs(view.now, count);
+        self.spare.on_repairs(view, count);
         Repairs { count, ..due }
     }
 
@@ -386,7 +410,8 @@ impl Auto {
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());
         let (repairs, saving) = self.best(view, view.in_flight, view.missing, sent);
-        self.over_all(view, repairs.saturating_sub(sent), saving)
+        let due = self.over_all(view, repairs.saturating_sub(sent), saving);
+        self.within_spare(view, due)
     }
 
     /// So many repair symbols over all that is open, with what they may save in seconds.
@@ -441,6 +466,7 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
+        self.spare.note(occasion, view);
         if view.lifetime.is_some() {
             self.strain.note(view);
         }
@@ -471,7 +497,8 @@ impl RedundancyScheduler for Auto {
                 if self.lacks_room(view) {
                     return Repairs::NONE;
                 }
-                return self.on_the_way(view);
+                let due = self.on_the_way(view);
+                return self.within_spare(view, due);
             }
             Occasion::Feedback if self.review.is_none_or(|at| at <= view.now) => {
                 self.review = Some(view.now + view.smoothed_rtt.max(LEAST_REVIEW));

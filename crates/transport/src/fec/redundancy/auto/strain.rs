@@ -13,12 +13,14 @@ const BASE: Duration = Duration::from_secs(5);
 /// For how long it is remembered what messages make of it alone, twice: less than a queue of repair symbols is given to empty.
 const ALONE: Duration = Duration::from_secs(1);
 /// A queue is too long that takes such a part of the time that a message has beyond the way.
-const PART: u32 = 10;
+const PART: u32 = 5;
 /// Nor is one seen that is shorter.
 const LEAST: Duration = Duration::from_millis(2);
 /// For how long none leaves once several at a time filled a queue, which is given to empty: from then on half as many
 /// leave at a time.
 const PAUSE: Duration = Duration::from_secs(2);
+/// For how long so few do: frames that fill the window of a connection's first seconds say little of the rest.
+const FEWER: Duration = Duration::from_secs(16);
 /// The same once single ones did, and at most: four times as long each time that they do again.
 const SHY: Duration = Duration::from_secs(4);
 const MOST_SHY: Duration = Duration::from_secs(64);
@@ -105,8 +107,11 @@ impl Strain {
         let used = self.used.map(|(at, _)| at);
         let lately = Self::is_within(used, now, period.saturating_mul(2));
         if !lately {
+            // What repair symbols filled may not have emptied.
+            let filled = self.shy.is_some_and(|(until, _)| now < until + MOST_SHY);
             let (alone, level) = &mut self.alone;
-            *level = alone.note(now, standing, ALONE, longest);
+            let news = alone.note(now, standing, ALONE, longest);
+            *level = if filled { news.min(*level) } else { news };
         }
         let queue = standing.saturating_sub(base.max(self.alone.1));
         let time = view.lifetime.unwrap_or_default();
@@ -125,7 +130,7 @@ impl Strain {
             .as_mut()
             .map_or(0, |(_, count)| std::mem::take(count) / 2);
         let shy = if fewer > 0 {
-            self.most = Some((now + MOST_SHY, fewer));
+            self.most = Some((now + FEWER, fewer));
             PAUSE
         } else {
             match self.shy {
@@ -221,7 +226,7 @@ mod tests {
         let mut strain = Strain::default();
         let mut queue = 0.0;
         let mut counts = Vec::new();
-        for ms in (0..60_000).step_by(10) {
+        for ms in (0..FEWER.as_millis() as u64).step_by(10) {
             let view = now(ms, queue as u64);
             strain.note(&view);
             let count = strain.allows(&view, 4);

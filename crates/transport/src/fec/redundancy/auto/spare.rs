@@ -1,0 +1,213 @@
+//! What a link has left beside what the application sends.
+//!
+//! Owns: [`Spare`]: how long the link takes for a packet, how much of its time bursts take, for how many repair
+//! symbols the rest has room. Does not own: a queue that stands already (`strain.rs`), what repair symbols are
+//! worth (`mod.rs`).
+
+use crate::{
+    fec::redundancy::{Occasion, RedundancyView},
+    time::Instant,
+};
+
+/// The part of a link's time that bursts and repair symbols together may take, as far as it can be told, and the part of what
+/// bursts leave of that which goes to repair symbols: the rest is for retransmissions, and for what is not told.
+const FULL: f64 = 0.9;
+const PART: f64 = 0.5;
+/// Bursts after which enough is known of them.
+const KNOWN: u32 = 4;
+/// How much a burst, and a round trip, say of those to come.
+const OF_BURST: f64 = 1.0 / 8.0;
+const OF_ROUND_TRIP: f64 = 1.0 / 32.0;
+/// The longest that repair symbols may keep the link at a time, as a part of a round trip.
+const AT_A_TIME: f64 = 0.5;
+/// A queue that repair symbols made: the round trip is longer than without them by this part of the shortest, or 2 ms.
+const QUEUE: f64 = 1.0 / 16.0;
+const LEAST_QUEUE: f64 = 2e-3;
+
+/// Link time that bursts which come one after the other leave to repair symbols.
+///
+/// The link takes for a packet what its round trip is longer than the shortest, that of a short packet. A path that always had
+/// full packets, or whose bursts never end, tells nothing: then nothing is limited here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Spare {
+    /// When the burst under way began.
+    burst: Option<Instant>,
+    /// When the one before began.
+    before: Option<Instant>,
+    /// Bursts that ended.
+    ended: u32,
+    /// Of the usual burst: bytes, and seconds from its beginning to that of the next.
+    bytes: f64,
+    interval: f64,
+    /// The usual round trip without repair symbols, in seconds.
+    round_trip: f64,
+    /// When repair symbols left last.
+    used: Option<Instant>,
+    /// Seconds of the link's time that repair symbols may take, as of then.
+    room: f64,
+    at: Option<Instant>,
+}
+
+fn mix(value: &mut f64, news: f64, weight: f64) {
+    *value += (news - *value) * weight;
+}
+
+impl Spare {
+    /// Sees what left, and how the path is.
+    pub(super) fn note(&mut self, occasion: Occasion, view: &RedundancyView) {
+        let now = view.now;
+        let used = self.used.map(|at| now.saturating_since(at));
+        let calm = view.calm_rtt.as_secs_f64();
+        if self.round_trip <= 0.0 {
+            self.round_trip = calm;
+        } else if used.is_none_or(|since| since > view.smoothed_rtt.saturating_mul(2)) {
+            mix(&mut self.round_trip, calm, OF_ROUND_TRIP);
+        }
+        self.note_burst(now, view.burst_bytes, occasion == Occasion::BurstEnd);
+        let since = self.at.replace(now).map(|at| now.saturating_since(at));
+        let most = AT_A_TIME * view.smoothed_rtt.as_secs_f64().max(self.interval);
+        let gained = since.unwrap_or_default().as_secs_f64() * self.rate(view);
+        self.room = (self.room + gained).min(most.max(self.packet_time(view)));
+    }
+
+    fn note_burst(&mut self, now: Instant, bytes: u64, ends: bool) {
+        if bytes > 0 && self.burst.is_none() {
+            if let Some(before) = self.before {
+                let news = now.saturating_since(before).as_secs_f64();
+                let first = self.interval <= 0.0;
+                mix(&mut self.interval, news, if first { 1.0 } else { OF_BURST });
+            }
+            self.burst = Some(now);
+        }
+        if ends && let Some(begun) = self.burst.take() {
+            let first = self.ended == 0;
+            mix(
+                &mut self.bytes,
+                bytes as f64,
+                if first { 1.0 } else { OF_BURST },
+            );
+            self.ended = self.ended.saturating_add(1);
+            self.before = Some(begun);
+        }
+    }
+
+    /// Seconds that the link takes for a full packet; 0 if nothing is known of that.
+    fn packet_time(&self, view: &RedundancyView) -> f64 {
+        let full = view.datagram_bytes as f64;
+        // Packets of a long burst wait for each other: half of it on average.
+        let usual = self.bytes.min(full).max(self.bytes / 2.0);
+        let longer = self.round_trip - view.min_rtt.as_secs_f64();
+        if self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
+            return 0.0;
+        }
+        longer * full / usual
+    }
+
+    /// The part of the link's time that is for repair symbols.
+    fn rate(&self, view: &RedundancyView) -> f64 {
+        let packets = self.bytes / view.datagram_bytes.max(1) as f64;
+        let taken = if self.interval > 0.0 {
+            packets * self.packet_time(view) / self.interval
+        } else {
+            0.0
+        };
+        PART * (FULL - taken).max(0.0)
+    }
+
+    /// For how many of so many repair symbols there is room.
+    pub(super) fn allows(&self, view: &RedundancyView, count: u16) -> u16 {
+        let each = self.packet_time(view);
+        // Rounding must not take one.
+        let room = self.room + 1e-9;
+        if each * f64::from(count) <= room {
+            return count;
+        }
+        (room / each) as u16
+    }
+
+    /// Whether bursts follow each other within a round trip, and a queue stands that does not without repair symbols:
+    /// what comes next waits for them.
+    pub(super) fn is_crowded(&self, view: &RedundancyView) -> bool {
+        let frequent = self.interval > 0.0 && self.interval < view.smoothed_rtt.as_secs_f64();
+        let queue = view.calm_rtt.as_secs_f64() - self.round_trip;
+        frequent && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
+    }
+
+    /// So many repair symbols leave.
+    pub(super) fn on_repairs(&mut self, view: &RedundancyView, count: u16) {
+        self.used = Some(view.now);
+        self.room = (self.room - f64::from(count) * self.packet_time(view)).max(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        super::tests::{at, view},
+        *,
+    };
+
+    /// Bursts of 1,250 bytes every 10 ms for a second, over a link that takes so long for each: how many of four repair
+    /// symbols behind each may leave.
+    fn sent(link_ms: f64) -> u64 {
+        let mut spare = Spare::default();
+        let mut sent = 0;
+        for ms in (0..1_000).step_by(10) {
+            let link = Duration::from_secs_f64(link_ms / 1e3);
+            let mut view = RedundancyView {
+                now: at(ms),
+                min_rtt: Duration::from_millis(50),
+                calm_rtt: Duration::from_millis(50) + link,
+                smoothed_rtt: Duration::from_millis(50) + link,
+                burst_bytes: 1_250,
+                ..view(4, 0.02)
+            };
+            spare.note(Occasion::SlotFree, &view);
+            spare.note(Occasion::BurstEnd, &view);
+            view.burst_bytes = 0;
+            spare.note(Occasion::Feedback, &view);
+            if ms >= 100 {
+                let count = spare.allows(&view, 4);
+                spare.on_repairs(&view, count);
+                sent += u64::from(count);
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn half_of_what_bursts_leave() {
+        // All of 90, or as many as (0.9 - link / 10) / 2 of 0.9 s has room for, and at first half a round trip.
+        assert_eq!(sent(0.1), 360);
+        assert!((150..170).contains(&sent(2.0)), "{}", sent(2.0));
+        assert!((38..44).contains(&sent(5.0)), "{}", sent(5.0));
+        assert!(sent(8.0) <= 10, "{}", sent(8.0));
+        assert!(sent(9.5) <= 3, "{}", sent(9.5));
+    }
+
+    #[test]
+    fn what_follows_at_once_waits_for_no_queue_of_repair_symbols() {
+        let mut view = view(4, 0.02);
+        view.min_rtt = Duration::from_millis(50);
+        for (interval, crowded) in [(20, true), (200, false)] {
+            let mut spare = Spare::default();
+            for burst in 1..50 {
+                (view.now, view.burst_bytes) = (at(interval * burst), 1_250);
+                (view.calm_rtt, view.smoothed_rtt) = (view.min_rtt, view.min_rtt);
+                spare.note(Occasion::BurstEnd, &view);
+            }
+            assert!(!spare.is_crowded(&view));
+            view.calm_rtt = Duration::from_millis(54);
+            assert_eq!(spare.is_crowded(&view), crowded, "{interval}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_limits_nothing() {
+        let spare = Spare::default();
+        assert_eq!(spare.allows(&view(4, 0.02), 9), 9);
+        assert_eq!(sent(0.0), 360);
+    }
+}
