@@ -46,6 +46,8 @@ pub(super) struct Spare {
     /// Seconds of the link's time that repair symbols may take, as of then.
     room: f64,
     at: Option<Instant>,
+    /// Several paths carried bursts once: round trips do not tell how fast one of them is.
+    several: bool,
 }
 
 fn mix(value: &mut f64, news: f64, weight: f64) {
@@ -56,6 +58,7 @@ impl Spare {
     /// Sees what left, and how the path is.
     pub(super) fn note(&mut self, occasion: Occasion, view: &RedundancyView) {
         let now = view.now;
+        self.several |= view.several || view.paths > 1;
         let used = self.used.map(|at| now.saturating_since(at));
         let calm = view.calm_rtt.as_secs_f64();
         if self.round_trip <= 0.0 {
@@ -97,7 +100,7 @@ impl Spare {
         // Packets of a long burst wait for each other: half of it on average.
         let usual = self.bytes.min(full).max(self.bytes / 2.0);
         let longer = self.round_trip - view.min_rtt.as_secs_f64();
-        if self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
+        if self.several || self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
             return 0.0;
         }
         longer * full / usual
@@ -130,7 +133,7 @@ impl Spare {
     pub(super) fn is_crowded(&self, view: &RedundancyView) -> bool {
         let frequent = self.interval > 0.0 && self.interval < view.smoothed_rtt.as_secs_f64();
         let queue = view.calm_rtt.as_secs_f64() - self.round_trip;
-        frequent && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
+        frequent && !self.several && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
     }
 
     /// So many repair symbols leave.

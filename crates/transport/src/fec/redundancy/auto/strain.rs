@@ -80,6 +80,8 @@ pub(super) struct Strain {
     shy: Option<(Instant, Duration)>,
     /// At most so many at a time, until then.
     most: Option<(Instant, u16)>,
+    /// Several paths carried messages once.
+    several: bool,
 }
 
 impl Strain {
@@ -106,7 +108,13 @@ impl Strain {
         let base = self.base.note(now, standing, BASE, shortest);
         let used = self.used.map(|(at, _)| at);
         let lately = Self::is_within(used, now, period.saturating_mul(2));
-        if !lately {
+        // Round trips of several paths do not tell what messages take of one.
+        self.several |= view.several || view.paths > 1;
+        let several = self.several;
+        if several {
+            (self.alone, self.most) = Default::default();
+        }
+        if !lately && !several {
             // What repair symbols filled may not have emptied.
             let filled = self.shy.is_some_and(|(until, _)| now < until + MOST_SHY);
             let (alone, level) = &mut self.alone;
@@ -120,16 +128,16 @@ impl Strain {
             self.filled = false;
         } else if queue > limit && !self.filled && lately {
             self.filled = true;
-            self.on_filled(now);
+            self.on_filled(now, several);
         }
     }
 
-    fn on_filled(&mut self, now: Instant) {
+    fn on_filled(&mut self, now: Instant, several: bool) {
         let fewer = self
             .used
             .as_mut()
             .map_or(0, |(_, count)| std::mem::take(count) / 2);
-        let shy = if fewer > 0 {
+        let shy = if fewer > 0 && !several {
             self.most = Some((now + FEWER, fewer));
             PAUSE
         } else {
@@ -158,10 +166,15 @@ impl Strain {
         let most = self.most.filter(|(until, _)| now < *until);
         let count = most.map_or(count, |(_, most)| count.min(most));
         let takes = u64::from(count).saturating_mul(view.datagram_bytes);
+        let burst = if self.several {
+            view.burst_bytes
+        } else {
+            self.burst.0.max(self.burst.1)
+        };
         let next = view
             .bytes_in_flight
             .saturating_add(takes)
-            .saturating_add(self.burst.0.max(self.burst.1));
+            .saturating_add(burst);
         if next > view.congestion_window {
             return 0;
         }
