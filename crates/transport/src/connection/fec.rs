@@ -364,7 +364,7 @@ impl Connection {
             return;
         };
         if let Some(path) = self.paths.iter().next() {
-            sender.look(outlook(path));
+            sender.look(outlook(path, self.multipath.is_some()));
             if occasion == Occasion::BurstEnd && sender.is_open() {
                 sender.on_idle(self.streams.is_held_back());
             }
@@ -534,10 +534,11 @@ impl Connection {
     }
 }
 
-/// What a path can say of packets to come.
-pub(super) fn outlook(path: &Path) -> Outlook {
+/// What a path can say of packets to come. `several`: the connection may have more of them.
+pub(super) fn outlook(path: &Path, several: bool) -> Outlook {
     Outlook {
         path: path.id,
+        several,
         congestion_window: path.recovery.window(),
         bytes_in_flight: path.recovery.bytes_in_flight(),
         datagram_bytes: path.mtu.datagram_size().into(),

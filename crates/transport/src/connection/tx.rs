@@ -555,10 +555,9 @@ impl Connection {
             }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
-                several: self.multipath.is_some(),
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
-                ..outlook(path)
+                ..outlook(path, self.multipath.is_some())
             };
             let by_default = sender.protects(now, outlook);
             (by_default || choices).then_some(Protector {

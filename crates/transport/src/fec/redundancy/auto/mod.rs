@@ -1,13 +1,14 @@
 //! `auto`: a repair symbol leaves when what it may save is worth more than what it costs.
 //!
 //! Owns: [`Auto`], what a repair symbol saves and costs.
-//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), what is known of losses
-//! (`fec/loss_monitor.rs`).
+//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), for whom there is room (`spare.rs`, `strain.rs`,
+//! `start_up.rs`), what is known of losses (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
 mod deadlines;
 mod model;
 mod spare;
+mod start_up;
 mod strain;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use deadlines::Deadlines;
 use model::{Chain, MOST, Odds};
 use spare::Spare;
+use start_up::StartUp;
 use strain::Strain;
 
 use super::{
@@ -67,50 +69,6 @@ struct Terms {
     retry: bool,
     /// Flow control makes a loss hold up everything.
     way: bool,
-}
-
-/// What was known while the window doubled each round trip.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct StartUp {
-    /// Source symbols sent.
-    sources: u64,
-    /// Of these, lost ones.
-    lost: u64,
-    /// Losses without a queue were known.
-    lossy: bool,
-    /// When it was found to have overflowed a queue.
-    overflow: Option<Instant>,
-}
-
-impl StartUp {
-    fn now(view: &RedundancyView) -> Self {
-        Self {
-            sources: view.sources,
-            lost: view.missing.saturating_add(view.retransmitted),
-            lossy: Self::is_lossy(view),
-            overflow: None,
-        }
-    }
-
-    fn is_lossy(view: &RedundancyView) -> bool {
-        !view.loss.tense && view.loss.now.0 >= KNOWN_LOSSES
-    }
-
-    /// Whether a loss ended it, and what left then is not settled: more of it is lost than is known. What is
-    /// sent again within a round trip of the first loss counts as well: it meets the same queue, and repair
-    /// symbols would go before what is found lost next.
-    fn has_overflowed(&mut self, view: &RedundancyView) -> bool {
-        let oldest = view.sources.saturating_sub(view.span.into());
-        let lost = view.missing.saturating_add(view.retransmitted);
-        if self.lossy || oldest >= self.sources || lost <= self.lost {
-            return false;
-        }
-        let first = *self.overflow.get_or_insert(view.now);
-        if view.now.saturating_since(first) < view.smoothed_rtt {
-            self.sources = view.sources;
-        }
-        true
-    }
 }
 
 /// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.

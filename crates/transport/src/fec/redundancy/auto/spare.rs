@@ -46,8 +46,6 @@ pub(super) struct Spare {
     /// Seconds of the link's time that repair symbols may take, as of then.
     room: f64,
     at: Option<Instant>,
-    /// Several paths carried bursts once: round trips do not tell how fast one of them is.
-    several: bool,
 }
 
 fn mix(value: &mut f64, news: f64, weight: f64) {
@@ -58,7 +56,6 @@ impl Spare {
     /// Sees what left, and how the path is.
     pub(super) fn note(&mut self, occasion: Occasion, view: &RedundancyView) {
         let now = view.now;
-        self.several |= view.several || view.paths > 1;
         let used = self.used.map(|at| now.saturating_since(at));
         let calm = view.calm_rtt.as_secs_f64();
         if self.round_trip <= 0.0 {
@@ -94,13 +91,14 @@ impl Spare {
         }
     }
 
-    /// Seconds that the link takes for a full packet; 0 if nothing is known of that.
+    /// Seconds that the link takes for a full packet; 0 if nothing is known of that. Round trips of several paths do
+    /// not tell how fast one of them is.
     fn packet_time(&self, view: &RedundancyView) -> f64 {
         let full = view.datagram_bytes as f64;
         // Packets of a long burst wait for each other: half of it on average.
         let usual = self.bytes.min(full).max(self.bytes / 2.0);
         let longer = self.round_trip - view.min_rtt.as_secs_f64();
-        if self.several || self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
+        if view.several || self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
             return 0.0;
         }
         longer * full / usual
@@ -133,7 +131,7 @@ impl Spare {
     pub(super) fn is_crowded(&self, view: &RedundancyView) -> bool {
         let frequent = self.interval > 0.0 && self.interval < view.smoothed_rtt.as_secs_f64();
         let queue = view.calm_rtt.as_secs_f64() - self.round_trip;
-        frequent && !self.several && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
+        frequent && !view.several && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
     }
 
     /// So many repair symbols leave.
@@ -155,6 +153,10 @@ mod tests {
     /// Bursts of 1,250 bytes every 10 ms for a second, over a link that takes so long for each: how many of four repair
     /// symbols behind each may leave.
     fn sent(link_ms: f64) -> u64 {
+        sent_over(link_ms, false)
+    }
+
+    fn sent_over(link_ms: f64, several: bool) -> u64 {
         let mut spare = Spare::default();
         let mut sent = 0;
         for ms in (0..1_000).step_by(10) {
@@ -165,6 +167,7 @@ mod tests {
                 calm_rtt: Duration::from_millis(50) + link,
                 smoothed_rtt: Duration::from_millis(50) + link,
                 burst_bytes: 1_250,
+                several,
                 ..view(4, 0.02)
             };
             spare.note(Occasion::SlotFree, &view);
@@ -204,6 +207,9 @@ mod tests {
             assert!(!spare.is_crowded(&view));
             view.calm_rtt = Duration::from_millis(54);
             assert_eq!(spare.is_crowded(&view), crowded, "{interval}");
+            view.several = true;
+            assert!(!spare.is_crowded(&view));
+            view.several = false;
         }
     }
 
@@ -212,5 +218,10 @@ mod tests {
         let spare = Spare::default();
         assert_eq!(spare.allows(&view(4, 0.02), 9), 9);
         assert_eq!(sent(0.0), 360);
+        assert_eq!(
+            sent_over(9.5, true),
+            360,
+            "round trips of several paths tell nothing"
+        );
     }
 }

@@ -21,7 +21,8 @@ const LEAST: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_secs(2);
 /// For how long so few do: frames that fill the window of a connection's first seconds say little of the rest.
 const FEWER: Duration = Duration::from_secs(16);
-/// The same once single ones did, and at most: four times as long each time that they do again.
+/// For how long none leaves once single ones filled a queue, and at most: four times as long each time that they do
+/// again.
 const SHY: Duration = Duration::from_secs(4);
 const MOST_SHY: Duration = Duration::from_secs(64);
 
@@ -80,8 +81,6 @@ pub(super) struct Strain {
     shy: Option<(Instant, Duration)>,
     /// At most so many at a time, until then.
     most: Option<(Instant, u16)>,
-    /// Several paths carried messages once.
-    several: bool,
 }
 
 impl Strain {
@@ -109,12 +108,7 @@ impl Strain {
         let used = self.used.map(|(at, _)| at);
         let lately = Self::is_within(used, now, period.saturating_mul(2));
         // Round trips of several paths do not tell what messages take of one.
-        self.several |= view.several || view.paths > 1;
-        let several = self.several;
-        if several {
-            (self.alone, self.most) = Default::default();
-        }
-        if !lately && !several {
+        if !lately && !view.several {
             // What repair symbols filled may not have emptied.
             let filled = self.shy.is_some_and(|(until, _)| now < until + MOST_SHY);
             let (alone, level) = &mut self.alone;
@@ -128,7 +122,7 @@ impl Strain {
             self.filled = false;
         } else if queue > limit && !self.filled && lately {
             self.filled = true;
-            self.on_filled(now, several);
+            self.on_filled(now, view.several);
         }
     }
 
@@ -166,7 +160,7 @@ impl Strain {
         let most = self.most.filter(|(until, _)| now < *until);
         let count = most.map_or(count, |(_, most)| count.min(most));
         let takes = u64::from(count).saturating_mul(view.datagram_bytes);
-        let burst = if self.several {
+        let burst = if view.several {
             view.burst_bytes
         } else {
             self.burst.0.max(self.burst.1)
@@ -253,6 +247,30 @@ mod tests {
         }
         counts.dedup();
         assert_eq!(counts, [4, 2, 1]);
+    }
+
+    #[test]
+    fn over_several_paths_none_leave_once_they_filled_a_queue() {
+        let mut strain = Strain::default();
+        let mut several = now(0, 0);
+        several.several = true;
+        strain.note(&several);
+        strain.on_repairs(several.now, 4);
+        for ms in (10..400).step_by(10) {
+            let view = RedundancyView {
+                several: true,
+                ..now(ms, 60)
+            };
+            strain.note(&view);
+            strain.on_repairs(view.now, 4);
+        }
+        let then = |ms| RedundancyView {
+            several: true,
+            ..now(ms, 0)
+        };
+        assert_eq!(strain.allows(&then(400), 4), 0);
+        assert_eq!(strain.allows(&then(3_000), 4), 0, "longer than a pause");
+        assert_eq!(strain.allows(&then(4_400), 4), 4, "as many as before");
     }
 
     /// The shortest round trip may be that of a packet without a message in it.
