@@ -55,6 +55,8 @@ pub struct ReceivedView {
     pub unacked_eliciting: u64,
     /// Whether the frame IMMEDIATE_ACK was in it.
     pub immediate_requested: bool,
+    /// Whether a repair symbol was in it.
+    pub repair: bool,
     /// Whether the handshake is confirmed.
     pub handshake_confirmed: bool,
     /// Smoothed round-trip time of the path.
@@ -77,6 +79,7 @@ impl ReceivedView {
             smallest_unreported_missing: None,
             unacked_eliciting,
             immediate_requested: false,
+            repair: false,
             handshake_confirmed: true,
             smoothed_rtt: Duration::from_millis(50),
             last_ack_sent: None,

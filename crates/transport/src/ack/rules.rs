@@ -58,6 +58,7 @@ impl ReceiverRules {
         if view.immediate_requested
             || !view.handshake_confirmed
             || view.unacked_eliciting > self.current.ack_eliciting_threshold
+            || self.repair_calls(view)
             || self.reordering_calls(view)
             || self.congestion_calls(view)
             || self.idle_calls(view)
@@ -65,6 +66,12 @@ impl ReceiverRules {
             return AckDecision::Now;
         }
         AckDecision::By(view.now + self.current.max_ack_delay)
+    }
+
+    /// A repair symbol beside packets of which each second is acknowledged must not change which these are: by their round
+    /// trips the sender tells what it does to them. docs/spec/fec.md s5.4.
+    fn repair_calls(&self, view: &ReceivedView) -> bool {
+        view.repair && self.current.ack_eliciting_threshold <= 1
     }
 
     /// draft s6.2; with threshold 1 the rule of RFC 9000 s13.2.1.

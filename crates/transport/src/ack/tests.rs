@@ -75,6 +75,20 @@ fn immediate_ack_and_unconfirmed_handshake_hurry() {
 }
 
 #[test]
+fn repair_symbols_hurry_unless_acks_are_spared() {
+    let mut policy = standard();
+    let mut view = ReceivedView::in_order(at(0), 7, 1);
+    view.repair = true;
+    assert_eq!(policy.on_packet(&view), AckDecision::Now);
+    policy.on_request(AckRequest {
+        ack_eliciting_threshold: 9,
+        max_ack_delay: MAX_DELAY,
+        reordering_threshold: 1,
+    });
+    assert_ne!(policy.on_packet(&view), AckDecision::Now);
+}
+
+#[test]
 fn late_packets_and_new_gaps_hurry_by_default() {
     let mut policy = standard();
     let mut late = ReceivedView::in_order(at(0), 5, 1);
@@ -156,7 +170,17 @@ fn acks_for(numbers: &[u64], reordering: u64) -> Vec<bool> {
         .map(|&number| {
             let rtt = Duration::from_millis(50);
             let policy = Some(policy.as_mut());
-            received.on_received(number, at(1), true, Ecn::NotEct, false, policy, true, rtt);
+            received.on_received(
+                number,
+                at(1),
+                true,
+                Ecn::NotEct,
+                false,
+                false,
+                policy,
+                true,
+                rtt,
+            );
             let due = received.ack_due(at(1));
             if due {
                 received.ack_was_sent(at(1));

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     ack::AckRequest,
     error::TransportError,
-    fec::{Occasion, PathState},
+    fec::{Departure, Occasion, PathState},
     observe::Abuse,
     recovery::AckContext,
     space::SpaceKind,
@@ -181,6 +181,7 @@ impl Connection {
                 min_rtt: rtt.min(),
                 calm_rtt: rtt.calm(),
                 probe_timeout: path.recovery.pto_base() + peer_max_ack_delay,
+                capacity: path.recovery.capacity(),
                 filled: path.recovery.used_window(),
             };
             sender.on_path(id, state);
@@ -212,6 +213,16 @@ impl Connection {
         if returned_by.is_some() && path.recovery.returned_by() != returned_by {
             path.ack.on_new_return_path();
         }
+        let packet = summary
+            .largest_newly_acked
+            .zip(summary.largest_newly_acked_sent);
+        let packet = packet.map(|(number, at)| Departure {
+            path: id,
+            number,
+            at,
+        });
+        let round_trip = summary.rtt_sample.map(|_| path.recovery.rtt().newest());
+        let measured = packet.zip(round_trip);
         if kind == SpaceKind::Data
             && let Some(largest) = summary.largest_newly_acked
             && let Some(keys) = self.keys.one_rtt.as_mut()
@@ -222,6 +233,9 @@ impl Connection {
         if kind == SpaceKind::Data
             && let Some(sender) = &mut self.fec.sender
         {
+            if let Some((packet, round_trip)) = measured {
+                sender.on_round_trip(now, packet, round_trip);
+            }
             sender.on_feedback(id);
             self.on_losses_heard(now);
             self.ask_for_redundancy(now, Occasion::Feedback);

@@ -19,8 +19,8 @@ use crate::{
     endpoint::Transmit,
     error::TransportError,
     fec::{
-        FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook, check_window,
-        negotiate, symbol_not_sent,
+        Departure, FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook,
+        check_window, negotiate, symbol_not_sent,
     },
     observe,
     packet::{PacketWriter, Token},
@@ -521,7 +521,12 @@ impl Connection {
         tokens.clear();
         self.scratch.tokens = tokens;
         let len = builder.len();
-        sender.on_repair(&plan, len);
+        let departure = Departure {
+            path: id,
+            number,
+            at: now,
+        };
+        sender.on_repair(&plan, len, departure);
         sender.on_packet_sent(id, number);
         path.network.amplification.on_sent(len);
         self.stats.packets_sent += 1;

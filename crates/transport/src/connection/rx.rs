@@ -66,6 +66,8 @@ pub(crate) struct FrameSummary {
     /// Carried a frame that is not a probing frame. RFC 9000 s9.1.
     pub(crate) non_probing: bool,
     pub(crate) immediate_ack: bool,
+    /// A repair symbol is in it.
+    pub(crate) repair: bool,
     pub(crate) contents: Contents,
 }
 
@@ -551,6 +553,7 @@ impl Connection {
             summary.ack_eliciting |= row.ack_eliciting;
             summary.non_probing |= !row.probing;
             summary.immediate_ack |= matches!(frame, Frame::ImmediateAck);
+            summary.repair |= matches!(frame, Frame::Repair(_));
             match frame {
                 Frame::Ack(_) => summary.contents.ack = true,
                 Frame::Ping | Frame::Padding { .. } => {}
@@ -631,6 +634,7 @@ impl Connection {
             summary.ack_eliciting,
             received.ecn,
             summary.immediate_ack,
+            summary.repair,
             policy,
             confirmed,
             rtt,

@@ -54,6 +54,7 @@ const NON_PROBING: FrameSummary = FrameSummary {
     ack_eliciting: true,
     non_probing: true,
     immediate_ack: false,
+    repair: false,
     contents: crate::path::Contents {
         ack: false,
         data: false,

@@ -53,7 +53,7 @@ pub use receiver::FecReceiver;
 pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
 pub use scheme::{UnknownCode, by_name as code_by_name, negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss, symbol_not_sent};
-pub use sender::{FecSender, PathState, RepairPlan};
+pub use sender::{Departure, FecSender, PathState, RepairPlan};
 pub use source::SymbolFate;
 pub use stats::FecStats;
 pub use strength::Strength;

@@ -61,7 +61,12 @@ fn repairs(sender: &mut FecSender, payload: usize) -> Vec<((u64, u64, u64), Vec<
     while let Some(plan) = sender.next_repair(payload) {
         let mut symbol = vec![0; plan.symbol_len()];
         assert!(sender.write_repair(&plan, &mut symbol));
-        sender.on_repair(&plan, symbol.len() + 40);
+        let departure = Departure {
+            path: PathId::ZERO,
+            number: 0,
+            at: NOW,
+        };
+        sender.on_repair(&plan, symbol.len() + 40, departure);
         all.push((plan.fields(), symbol));
     }
     all

@@ -20,7 +20,7 @@ fn micros(micros: u64) -> Instant {
 }
 
 fn receive(received: &mut ReceivedPackets, number: u64, now: Instant, ecn: Ecn) {
-    received.on_received(number, now, true, ecn, false, None, true, RTT);
+    received.on_received(number, now, true, ecn, false, false, None, true, RTT);
 }
 
 /// Writes an ACK into `room` bytes; its bytes and tokens, `None` if it did not fit.

@@ -103,7 +103,7 @@ impl ReceivedPackets {
     /// A packet that is no duplicate was opened and its frames were processed.
     ///
     /// `policy` `None` (Initial and Handshake): acknowledge at once, RFC 9000 s13.2.1.
-    /// `immediate`: it held IMMEDIATE_ACK.
+    /// `immediate`: it held IMMEDIATE_ACK; `repair`: it held a repair symbol.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site; a struct would name them twice"
@@ -115,6 +115,7 @@ impl ReceivedPackets {
         ack_eliciting: bool,
         ecn: Ecn,
         immediate: bool,
+        repair: bool,
         policy: Option<&mut (dyn AckPolicy + 'static)>,
         handshake_confirmed: bool,
         smoothed_rtt: Duration,
@@ -157,6 +158,7 @@ impl ReceivedPackets {
             smallest_unreported_missing: self.unreported_missing(policy.reordering_threshold()),
             unacked_eliciting: self.unacked_eliciting,
             immediate_requested: immediate,
+            repair,
             handshake_confirmed,
             smoothed_rtt,
             last_ack_sent: self.last_ack_sent,

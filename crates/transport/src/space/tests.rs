@@ -136,6 +136,7 @@ fn receive(received: &mut ReceivedPackets, number: u64, now: Instant, ecn: Ecn) 
         true,
         ecn,
         false,
+        false,
         Some(policy.as_mut()),
         true,
         rtt,
@@ -164,9 +165,9 @@ fn an_ack_is_owed_by_the_deadline_of_the_first_packet() {
 fn handshake_spaces_acknowledge_at_once() {
     let mut received = ReceivedPackets::new(&limits(256, 64));
     let rtt = Duration::from_millis(50);
-    received.on_received(0, at(1), false, Ecn::NotEct, false, None, false, rtt);
+    received.on_received(0, at(1), false, Ecn::NotEct, false, false, None, false, rtt);
     assert!(!received.ack_due(at(1)), "nothing that asks for one");
-    received.on_received(1, at(1), true, Ecn::NotEct, false, None, false, rtt);
+    received.on_received(1, at(1), true, Ecn::NotEct, false, false, None, false, rtt);
     assert!(received.ack_due(at(1)));
 }
 

@@ -8,6 +8,7 @@ use super::{Occasion, RedundancyView, Repairs, flec, registry};
 use crate::{
     fec::{LossEstimate, Strength},
     time::Instant,
+    units::Rate,
 };
 
 /// Each with its defaults, and some with options that make them do more.
@@ -71,6 +72,7 @@ prop_compose! {
             waiting_bytes, window_bytes: waiting_bytes, congestion_window, bytes_in_flight,
             datagram_bytes, slow_start, smoothed_rtt: rtt, min_rtt: rtt / 2, calm_rtt: one_way, one_way_delay: one_way,
             probe_timeout: rtt.saturating_mul(3),
+            capacity: told.then_some(Rate::from_bytes_per_second(flow)),
             deadline: told.then(|| at(deadline)),
             lifetime: told.then_some(one_way),
             sent_deadline: told.then(|| at(deadline)),

@@ -27,7 +27,11 @@ mod contract_tests;
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{LossEstimate, Strength};
-use crate::{message::MessageOutlook, time::Instant, units::PathId};
+use crate::{
+    message::MessageOutlook,
+    time::Instant,
+    units::{PathId, Rate},
+};
 
 pub use ac_rlnc::AcRlnc;
 pub use auto::Auto;
@@ -115,6 +119,8 @@ pub struct RedundancyView {
     pub calm_rtt: Duration,
     /// Probe timeout of that path: how long nothing tells of a loss with nothing behind it.
     pub probe_timeout: Duration,
+    /// How fast that path delivered while a queue stood, if one did. `None` where the connection may have several paths.
+    pub capacity: Option<Rate>,
     /// How long packets take to the peer: by its receive timestamps, else half of that.
     pub one_way_delay: Duration,
     /// The path's losses, as far as known; over several paths, those that the source symbols whose fate is
@@ -215,6 +221,16 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     fn heeds_feedback(&self, now: Instant) -> bool {
         let _ = now;
         true
+    }
+    /// A packet without a repair symbol came back after `round_trip`, without the peer's delay; it had left `after_repair` later
+    /// than the last repair symbol before it on its path, if that is remembered.
+    fn on_round_trip(
+        &mut self,
+        now: Instant,
+        round_trip: Duration,
+        after_repair: Option<Duration>,
+    ) {
+        let _ = (now, round_trip, after_repair);
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;

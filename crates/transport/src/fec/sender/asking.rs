@@ -76,6 +76,7 @@ impl FecSender {
             min_rtt: self.path.min_rtt,
             calm_rtt: self.path.calm_rtt,
             probe_timeout: self.path.probe_timeout,
+            capacity: self.path.capacity.filter(|_| !outlook.several),
             one_way_delay: outlook.one_way_delay.unwrap_or(self.path.smoothed_rtt / 2),
             expected_losses: self.source.in_flight() as f64 * loss.rate,
             loss,

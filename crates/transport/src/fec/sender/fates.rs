@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tautline_codes::CodingWindow;
 
-use super::{FecSender, PathState};
+use super::{Departure, FecSender, PathState};
 use crate::{
     error::TransportError,
     fec::{
@@ -57,6 +57,13 @@ impl FecSender {
         self.path = state;
         let monitor = self.monitors.of(path);
         monitor.on_path(state.min_rtt, state.calm_rtt, state.filled);
+    }
+
+    /// A packet came back, after so long without the peer's delay.
+    pub fn on_round_trip(&mut self, now: Instant, packet: Departure, round_trip: Duration) {
+        if let Some(after) = self.departures.before(packet) {
+            self.scheduler.on_round_trip(now, round_trip, after);
+        }
     }
 
     /// A packet was acknowledged.

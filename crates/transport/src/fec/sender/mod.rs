@@ -7,11 +7,16 @@
 //! `monitors.rs`, `peer_decoder.rs`), packets (`connection/`).
 
 mod asking;
+mod departures;
 mod fates;
 
 use std::time::Duration;
 
 use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
+
+pub use departures::Departure;
+
+use departures::Departures;
 
 use super::{
     FecConfig, LossMemory,
@@ -30,7 +35,7 @@ use super::{
 use crate::{
     error::TransportError,
     time::Instant,
-    units::{PacketNumber, PathId},
+    units::{PacketNumber, PathId, Rate},
     wire::{FecDecoder, Repair, SourceSymbol, packet_number_len},
 };
 
@@ -77,6 +82,8 @@ pub struct PathState {
     pub calm_rtt: Duration,
     /// Probe timeout, without backoff.
     pub probe_timeout: Duration,
+    /// How fast it delivered while a queue stood, if one did.
+    pub capacity: Option<Rate>,
     /// Bytes of the congestion window that are in use: all unless there is too little to send.
     pub filled: u64,
 }
@@ -109,6 +116,7 @@ pub struct FecSender {
     path: PathState,
     /// The paths to choose from.
     paths: Paths,
+    departures: Departures,
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
@@ -148,6 +156,7 @@ impl FecSender {
             monitors: Monitors::default(),
             path: PathState::default(),
             paths: Paths::default(),
+            departures: Departures::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain_bytes: 0,
@@ -390,7 +399,8 @@ impl FecSender {
     }
 
     /// The repair symbol left in a packet of `bytes` bytes.
-    pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize) {
+    pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize, departure: Departure) {
+        self.departures.note(departure);
         let added = self.queue.pop();
         self.stats.repairs_sent += 1;
         self.stats.repair_bytes_sent += bytes as u64;

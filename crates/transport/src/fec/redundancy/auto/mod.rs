@@ -1,50 +1,36 @@
 //! `auto`: a repair symbol leaves when what it may save is worth more than what it costs.
 //!
-//! Owns: [`Auto`], what a repair symbol saves and costs.
-//! Does not own: the chances (`model.rs`), deadlines (`deadlines.rs`), for whom there is room (`spare.rs`, `strain.rs`,
-//! `start_up.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! Owns: [`Auto`], when repair symbols leave.
+//! Does not own: what one saves and costs (`worth.rs`), the chances (`model.rs`), deadlines (`deadlines.rs`), for whom there
+//! is room (`spare.rs`, `effect.rs`, `strain.rs`, `start_up.rs`), what is known of losses (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
 mod deadlines;
+mod effect;
 mod model;
 mod spare;
 mod start_up;
 mod strain;
+mod worth;
 
 use std::time::Duration;
 
 use deadlines::Deadlines;
-use model::{Chain, MOST, Odds};
+use effect::{Effect, Room};
 use spare::Spare;
 use start_up::StartUp;
 use strain::Strain;
+use worth::{flow_window, has_queue, slot};
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
     quirl::Quirl,
 };
-use crate::{
-    fec::loss_monitor::{KNOWN_LOSSES, queue_stands},
-    time::Instant,
-};
+use crate::{fec::loss_monitor::KNOWN_LOSSES, time::Instant};
 
-/// Repair symbols per packet in flight where no deadline asks for more, at most. The papers' beta.
-const SHARE: f64 = 0.3;
-/// What a slot costs that nothing waits for, as a share of what it would cost otherwise. Who else
-/// uses the link, and who pays for its bytes, is not ours to know.
-const PRICE: f64 = 0.01;
-/// Packets of a flight that is asked about, at most.
-const LONGEST_FLIGHT: u64 = 256;
-/// Seconds of work of both ends that a protected packet costs: kept until it is acknowledged, and coded
-/// (`cargo xtask bench fec`, `constant:25,20`).
-const WORK: f64 = 2e-6;
-/// Packets behind which a loss shows without a timeout. RFC 9002 s6.1.1.
-const FOLLOWERS: f64 = 3.0;
 /// Losses that packets spared by congestion would have had, were they lost at random, from which that none was
 /// says that none is: by chance that would be so once in a hundred times or less.
 const SPARED: f64 = 5.0;
-/// Round trips for which flow control is remembered to have held data back.
-const HELD_ROUNDS: u32 = 2;
 /// Whether a flight would be worth a repair symbol is asked once a round trip, but not more often than that.
 const LEAST_REVIEW: Duration = Duration::from_millis(5);
 /// Parts of the flow control window that get repair symbols of their own, at most; the losses expected in
@@ -95,6 +81,10 @@ pub struct Auto {
     strain: Strain,
     /// What the link has left beside what the application sends.
     spare: Spare,
+    /// What repair symbols do to what follows.
+    effect: Effect,
+    /// When deadlines called for repair symbols last that did not leave for want of a trial.
+    wanted: Option<Instant>,
     /// Source symbols seen so far.
     sources: u64,
     /// When flow control held data back last.
@@ -107,16 +97,6 @@ pub struct Auto {
     review: Option<Instant>,
     /// What the latest answer may save.
     saving: Duration,
-}
-
-/// Seconds between packets where the window is full.
-fn slot(view: &RedundancyView) -> f64 {
-    let window = view.congestion_window.max(view.datagram_bytes).max(1);
-    view.datagram_bytes as f64 / window as f64 * view.smoothed_rtt.as_secs_f64()
-}
-
-fn has_queue(view: &RedundancyView) -> bool {
-    queue_stands(view.calm_rtt, view.min_rtt)
 }
 
 /// Whether losses are known of a state like the present one, whatever they came of: a path that loses packets at
@@ -157,6 +137,8 @@ impl Auto {
             deadlines: Deadlines::default(),
             strain: Strain::default(),
             spare: Spare::default(),
+            effect: Effect::default(),
+            wanted: None,
             sources: 0,
             held_back: None,
             start_up: StartUp::default(),
@@ -166,118 +148,17 @@ impl Auto {
         })
     }
 
-    fn chain(&self, view: &RedundancyView) -> Chain {
-        Chain::of(&view.loss, self.terms.forecast, self.terms.bursts)
-    }
-
-    fn odds(&self, view: &RedundancyView) -> Odds {
-        let repair = view.repair_loss.as_ref();
-        Odds {
-            chain: self.chain(view),
-            likely: Chain::likely(&view.loss, self.terms.forecast, self.terms.bursts),
-            elsewhere: repair.map(|loss| Chain::of(loss, self.terms.forecast, self.terms.bursts)),
-            strength: view.strength,
-        }
-    }
-
-    /// Seconds that a repair symbol is to be worth, where a loss makes others late by `delay`: for how long it holds up
-    /// what follows, at the price of a link that is idle, unless a queue stands: then it takes the place of another
-    /// packet, be it another's. And the heavier losses are, the likelier it is that they come of want of room, even
-    /// where no queue is seen, and that what it takes the place of is lost.
-    fn cost(&self, view: &RedundancyView, delay: f64) -> f64 {
-        let taken = match (self.terms.cost, has_queue(view)) {
-            (true, true) => slot(view),
-            (true, false) => PRICE * slot(view),
-            (false, _) => return 0.0,
-        };
-        taken + self.chain(view).rate().powi(2) * delay
-    }
-
-    /// Seconds by which a loss among `packets` packets in flight makes all of them late: a round-trip
-    /// time, less what of the flight follows the lost packet, half of it on average; for the last
-    /// three, whose loss nothing shows, the probe timeout instead.
-    fn delay(&self, view: &RedundancyView, packets: u64) -> f64 {
-        let rtt = view.smoothed_rtt.as_secs_f64();
-        let packets = packets.max(1) as f64;
-        let follows = (packets * slot(view)).min(rtt) / 2.0;
-        let tail = if self.terms.tail {
-            let last = (FOLLOWERS / packets).min(1.0);
-            last * view
-                .probe_timeout
-                .saturating_sub(view.smoothed_rtt)
-                .as_secs_f64()
-        } else {
-            0.0
-        };
-        rtt - follows + tail
-    }
-
-    /// How many repair symbols in all are best behind `packets` packets, when `sent` are under way,
-    /// and what those beyond may save.
-    fn best(&self, view: &RedundancyView, packets: u64, missing: u64, sent: u64) -> (u64, f64) {
-        // One at least where losses are known: a single packet is all there is of many answers. What is merely assumed
-        // of a path is not worth as many bytes again.
-        let least = u64::from(knows_losses(view));
-        let most = ((SHARE * packets as f64).floor() as u64).max(least);
-        if sent >= most {
-            return (sent, 0.0);
-        }
-        let counted = usize::try_from(most).unwrap_or(MOST);
-        let rescued = self.odds(view).rescued(packets, missing, counted);
-        let delay = self.delay(view, packets);
-        let cost = self.cost(view, delay);
-        let worth = |(repairs, chance): (u64, f64)| chance * delay - repairs as f64 * cost;
-        let start = rescued.get(usize::try_from(sent).unwrap_or(usize::MAX));
-        let Some(start) = start.copied() else {
-            return (sent, 0.0);
-        };
-        let mut best = (sent, start);
-        for (repairs, chance) in (0..).zip(rescued) {
-            if repairs > sent && repairs <= most && worth((repairs, chance)) > worth(best) {
-                best = (repairs, chance);
-            }
-        }
-        (best.0, ((best.1 - start) * delay).max(0.0))
-    }
-
-    /// Whether a flight may be worth its protection: a full window, as far as its losses can be told, or
-    /// the end of something short.
-    fn is_worth_protecting(&self, view: &RedundancyView) -> bool {
-        let window = view.congestion_window / view.datagram_bytes.max(1);
-        let told = MOST as f64 / 2.0 / self.chain(view).rate().max(1e-6);
-        let full = window.min(told as u64).clamp(1, LONGEST_FLIGHT);
-        let short = full.min(FOLLOWERS as u64);
-        self.is_worth_work(view, full) || self.is_worth_work(view, short)
-    }
-
-    /// Whether repair symbols behind a flight of so many packets may save more than the work of protecting it.
-    /// On a short path that lost nothing for long they do not, however cheap the link.
-    fn is_worth_work(&self, view: &RedundancyView, packets: u64) -> bool {
-        let work = if self.terms.cost { WORK } else { 0.0 };
-        // More than this cannot be saved, and it is told without the chances of all that may happen.
-        let most = self.chain(view).rate() * packets as f64 * self.delay(view, packets);
-        if most <= work * packets as f64 {
-            return false;
-        }
-        let (repairs, saving) = self.best(view, packets, 0, 0);
-        repairs > 0 && saving > work * packets as f64
-    }
-
     /// Whether what flow control lets be under way leaves a third of the congestion window unused: then
     /// a loss holds up everything, a round trip later, and repair symbols take the place of nothing,
     /// even if one is lost and the window becomes smaller for it.
     fn is_held_back(&self, view: &RedundancyView) -> bool {
-        let since = self.held_back.map(|at| view.now.saturating_since(at));
-        let lately = since.is_some_and(|since| since < view.smoothed_rtt * HELD_ROUNDS);
         // On the way what is merely assumed of a new path is not worth a fixed share of the link.
-        self.terms.way && lately && knows_losses(view) && Self::is_left_idle(view)
+        self.terms.way && self.was_held_back(view) && knows_losses(view) && Self::is_left_idle(view)
     }
 
     /// Whether flow control leaves a third of the congestion window unused.
     fn is_left_idle(view: &RedundancyView) -> bool {
-        // What is under way now flow control has let pass: its window grows.
-        let flow = view.flow_window.map(|flow| flow.max(view.bytes_in_flight));
-        flow.is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
+        flow_window(view).is_some_and(|flow| flow.saturating_add(flow / 2) < view.congestion_window)
     }
 
     /// Where flow control is what limits, it is too late for repair symbols once it does: those for a
@@ -322,6 +203,33 @@ impl Auto {
     }
 
     /// What deadlines call for, but where messages would be late for it.
+    fn for_deadlines(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
+        if self.terms.cost && self.effect.room(view) != Room::Enough {
+            // What is tried leaves right behind a message: then it takes of the link what that leaves.
+            self.wanted = Some(view.now);
+            return Repairs::NONE;
+        }
+        self.if_affordable(view, due)
+    }
+
+    /// At the end of a message: a repair symbol to see whether there is room for those that deadlines call for.
+    fn on_trial(&mut self, view: &RedundancyView) -> Repairs {
+        let lifetime = view.lifetime.unwrap_or_default().max(view.smoothed_rtt);
+        let wanted = self
+            .wanted
+            .is_some_and(|at| view.now.saturating_since(at) < lifetime);
+        if !wanted || self.effect.room(view) != Room::Trial {
+            return Repairs::NONE;
+        }
+        let one = Repairs {
+            count: 1,
+            window: view.span,
+            behind: 0,
+        };
+        self.if_affordable(view, one)
+    }
+
+    /// As many as there is room for.
     fn if_affordable(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
         if due == Repairs::NONE {
             return due;
@@ -344,19 +252,24 @@ impl Auto {
     fn within_spare(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
         let count = if !self.terms.cost {
             due.count
-        } else if view.held_back || self.is_held_back(view) {
+        } else if self.was_held_back(view) {
             // What flow control lets go in a round trip is no burst that leaves the rest of the link's time.
             due.count
-        } else if view.deadline.is_none() && self.spare.is_crowded(view) {
-            0
         } else {
-            self.spare.allows(view, due.count)
+            let most = match self.effect.room(view) {
+                Room::Enough => due.count,
+                Room::Trial => 1,
+                Room::None => 0,
+            };
+            self.spare.allows(view, due.count.min(most))
         };
         if count == 0 {
             self.saving = Duration::ZERO;
             return Repairs::NONE;
         }
         self.spare.on_repairs(view, count);
+        let each = self.saving.as_secs_f64() / f64::from(due.count);
+        self.effect.on_repairs(view.now, count, each);
         Repairs { count, ..due }
     }
 
@@ -392,6 +305,10 @@ impl RedundancyScheduler for Auto {
     }
 
     fn protects(&self, view: &RedundancyView) -> bool {
+        // Source headers take of the link too.
+        if self.terms.cost && self.effect.is_shy(view.now) {
+            return false;
+        }
         match view.lifetime {
             Some(_) if !self.terms.retry => true,
             // What is merely assumed of a new path is not worth a share of all that ever leaves on it.
@@ -414,6 +331,15 @@ impl RedundancyScheduler for Auto {
         !self.deadlines.is_empty() || self.review.is_none_or(|at| at <= now)
     }
 
+    fn on_round_trip(
+        &mut self,
+        now: Instant,
+        round_trip: Duration,
+        after_repair: Option<Duration>,
+    ) {
+        self.effect.on_round_trip(now, round_trip, after_repair);
+    }
+
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
         self.saving = Duration::ZERO;
         // What feedback tells is news of the path; of the window it knows what held when a packet left last.
@@ -424,14 +350,19 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
-        self.spare.note(occasion, view);
+        if self.spare.note(occasion, view) {
+            self.effect
+                .on_burst(view, self.spare.interval(), self.spare.bytes());
+        }
         if view.lifetime.is_some() {
-            self.strain.note(view);
+            if self.strain.note(view) {
+                self.effect.try_again();
+            }
         }
         if !self.deadlines.is_empty() {
             let due = self.deadlines.ask(view, self.odds(view));
             if due != Repairs::NONE {
-                return self.if_affordable(view, due);
+                return self.for_deadlines(view, due);
             }
         }
         if view.held_back {
@@ -451,6 +382,7 @@ impl RedundancyScheduler for Auto {
                 self.deadlines.on_early(view, early.count);
                 return early;
             }
+            Occasion::BurstEnd => return self.on_trial(view),
             Occasion::SlotFree if view.deadline.is_none() && self.is_held_back(view) => {
                 if self.lacks_room(view) {
                     return Repairs::NONE;
@@ -592,6 +524,8 @@ mod tests {
             now: at(now),
             uncovered,
             flow_window: Some(75_000),
+            min_rtt: Duration::from_millis(100),
+            calm_rtt: Duration::from_millis(100),
             ..view(50, 0.02)
         };
         let ask = |auto: &mut Auto, view: &RedundancyView| auto.ask(Occasion::SlotFree, view);

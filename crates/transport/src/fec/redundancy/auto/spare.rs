@@ -18,12 +18,10 @@ const KNOWN: u32 = 4;
 /// How much a burst, and a round trip, say of those to come.
 const OF_BURST: f64 = 1.0 / 8.0;
 const OF_ROUND_TRIP: f64 = 1.0 / 32.0;
+/// A pause is one of so many round trips at most, or usual times between bursts: what comes later does not wait for what came before.
+const MOST_APART: f64 = 4.0;
 /// The longest that repair symbols may keep the link at a time, as a part of a round trip.
 const AT_A_TIME: f64 = 0.5;
-/// A queue that repair symbols made: the round trip is longer than without them by this part of the shortest, or 2 ms.
-const QUEUE: f64 = 1.0 / 16.0;
-const LEAST_QUEUE: f64 = 2e-3;
-
 /// Link time that bursts which come one after the other leave to repair symbols.
 ///
 /// The link takes for a packet what its round trip is longer than the shortest, that of a short packet. A path that always had
@@ -53,8 +51,18 @@ fn mix(value: &mut f64, news: f64, weight: f64) {
 }
 
 impl Spare {
-    /// Sees what left, and how the path is.
-    pub(super) fn note(&mut self, occasion: Occasion, view: &RedundancyView) {
+    /// Seconds from a burst's beginning to that of the next; 0 while that is not known.
+    pub(super) fn interval(&self) -> f64 {
+        self.interval
+    }
+
+    /// Bytes of the usual burst.
+    pub(super) fn bytes(&self) -> f64 {
+        self.bytes
+    }
+
+    /// Sees what left, and how the path is. Whether a burst begins.
+    pub(super) fn note(&mut self, occasion: Occasion, view: &RedundancyView) -> bool {
         let now = view.now;
         let used = self.used.map(|at| now.saturating_since(at));
         let calm = view.calm_rtt.as_secs_f64();
@@ -63,17 +71,22 @@ impl Spare {
         } else if used.is_none_or(|since| since > view.smoothed_rtt.saturating_mul(2)) {
             mix(&mut self.round_trip, calm, OF_ROUND_TRIP);
         }
-        self.note_burst(now, view.burst_bytes, occasion == Occasion::BurstEnd);
+        let began = self.note_burst(view, occasion == Occasion::BurstEnd);
         let since = self.at.replace(now).map(|at| now.saturating_since(at));
         let most = AT_A_TIME * view.smoothed_rtt.as_secs_f64().max(self.interval);
         let gained = since.unwrap_or_default().as_secs_f64() * self.rate(view);
         self.room = (self.room + gained).min(most.max(self.packet_time(view)));
+        began
     }
 
-    fn note_burst(&mut self, now: Instant, bytes: u64, ends: bool) {
-        if bytes > 0 && self.burst.is_none() {
+    fn note_burst(&mut self, view: &RedundancyView, ends: bool) -> bool {
+        let (now, bytes) = (view.now, view.burst_bytes);
+        let rtt = view.smoothed_rtt.as_secs_f64();
+        let begins = bytes > 0 && self.burst.is_none();
+        if begins {
             if let Some(before) = self.before {
                 let news = now.saturating_since(before).as_secs_f64();
+                let news = news.min(MOST_APART * self.interval.max(rtt));
                 let first = self.interval <= 0.0;
                 mix(&mut self.interval, news, if first { 1.0 } else { OF_BURST });
             }
@@ -89,6 +102,7 @@ impl Spare {
             self.ended = self.ended.saturating_add(1);
             self.before = Some(begun);
         }
+        begins
     }
 
     /// Seconds that the link takes for a full packet; 0 if nothing is known of that. Round trips of several paths do
@@ -124,14 +138,6 @@ impl Spare {
             return count;
         }
         (room / each) as u16
-    }
-
-    /// Whether bursts follow each other within a round trip, and a queue stands that does not without repair symbols:
-    /// what comes next waits for them.
-    pub(super) fn is_crowded(&self, view: &RedundancyView) -> bool {
-        let frequent = self.interval > 0.0 && self.interval < view.smoothed_rtt.as_secs_f64();
-        let queue = view.calm_rtt.as_secs_f64() - self.round_trip;
-        frequent && !view.several && queue > (QUEUE * view.min_rtt.as_secs_f64()).max(LEAST_QUEUE)
     }
 
     /// So many repair symbols leave.
@@ -191,26 +197,6 @@ mod tests {
         assert!((38..44).contains(&sent(5.0)), "{}", sent(5.0));
         assert!(sent(8.0) <= 10, "{}", sent(8.0));
         assert!(sent(9.5) <= 3, "{}", sent(9.5));
-    }
-
-    #[test]
-    fn what_follows_at_once_waits_for_no_queue_of_repair_symbols() {
-        let mut view = view(4, 0.02);
-        view.min_rtt = Duration::from_millis(50);
-        for (interval, crowded) in [(20, true), (200, false)] {
-            let mut spare = Spare::default();
-            for burst in 1..50 {
-                (view.now, view.burst_bytes) = (at(interval * burst), 1_250);
-                (view.calm_rtt, view.smoothed_rtt) = (view.min_rtt, view.min_rtt);
-                spare.note(Occasion::BurstEnd, &view);
-            }
-            assert!(!spare.is_crowded(&view));
-            view.calm_rtt = Duration::from_millis(54);
-            assert_eq!(spare.is_crowded(&view), crowded, "{interval}");
-            view.several = true;
-            assert!(!spare.is_crowded(&view));
-            view.several = false;
-        }
     }
 
     #[test]

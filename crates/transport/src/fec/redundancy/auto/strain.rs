@@ -91,8 +91,8 @@ impl Strain {
             .max(view.smoothed_rtt.saturating_mul(2))
     }
 
-    /// Sees how the path is.
-    pub(super) fn note(&mut self, view: &RedundancyView) {
+    /// Sees how the path is. Whether repair symbols have just filled a queue.
+    pub(super) fn note(&mut self, view: &RedundancyView) -> bool {
         let (now, period) = (view.now, Self::period(view));
         let room = view.congestion_window.saturating_sub(view.bytes_in_flight);
         if view.waiting_bytes > 0 && room < view.datagram_bytes.saturating_mul(2) {
@@ -123,7 +123,9 @@ impl Strain {
         } else if queue > limit && !self.filled && lately {
             self.filled = true;
             self.on_filled(now, view.several);
+            return true;
         }
+        false
     }
 
     fn on_filled(&mut self, now: Instant, several: bool) {

@@ -1,0 +1,392 @@
+//! What repair symbols do to what follows them.
+//!
+//! Owns: [`Effect`]: by how much later packets come that leave behind repair symbols, found by trial, and whether that is more
+//! than these save. Does not own: what they save (`mod.rs`), messages that are late for them (`strain.rs`), what a link has room
+//! for (`spare.rs`).
+//!
+//! How fast a link is that is never filled nobody tells, and on one that is nearly full a repair symbol holds up one burst after
+//! the other. So where these follow each other, repair symbols leave one by one at first, and the round trips of packets behind
+//! them are held against others.
+
+use std::time::Duration;
+
+use crate::{fec::redundancy::RedundancyView, time::Instant};
+
+/// Bursts follow each other that are this many round trips apart at most.
+const FOLLOW: f64 = 1.0;
+/// A packet is behind a repair symbol that left within so many round trips before it, and by itself if none did within so many.
+const BEHIND: f64 = 1.0;
+const ALONE: f64 = 4.0;
+/// The next burst begins within so many times what bursts are usually apart.
+const NEXT: f64 = 1.25;
+/// Single repair symbols are so many round trips apart.
+const APART: f64 = 6.0;
+/// The same for messages, in times between them: what follows next tells.
+const APART_NEXT: f64 = 2.5;
+/// Packets of a burst from which their waiting for each other tells what it takes of the link, and the part of the time to the
+/// next that they wait at most, on average, if there is room.
+const TELLING: f64 = 3.0;
+const ROOM: f64 = 0.25;
+/// What packets by themselves take is known for so many times as long.
+const STALE: f64 = 3.0;
+/// Packets of each kind from which the difference is told, and such deviations of it are taken for chance.
+const ENOUGH: u32 = 8;
+const ENOUGH_NEXT: u32 = 4;
+const CHANCE: f64 = 2.0;
+/// What makes a message later by less seconds is none of that.
+const LEAST: f64 = 5e-4;
+/// It is none of that either if it is sure to be less than this part of the time between messages.
+const LITTLE: f64 = 1.0 / 16.0;
+/// Packets on which it rests, about.
+const RESTS_ON: u32 = 32;
+/// How much a repair symbol says of what they save and how many bursts follow them.
+const OF_ONE: f64 = 1.0 / 16.0;
+/// For how long none leaves that did more harm than good, and at most: four times as long each time that they do again.
+const SHY: Duration = Duration::from_secs(4);
+const MOST_SHY: Duration = Duration::from_secs(64);
+
+/// Round trips of packets of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct RoundTrips {
+    count: u32,
+    mean: f64,
+    variance: f64,
+}
+
+impl RoundTrips {
+    fn note(&mut self, seconds: f64) {
+        self.count = self.count.saturating_add(1);
+        let gain = 1.0 / f64::from(self.count.min(RESTS_ON));
+        let off = seconds - self.mean;
+        self.mean += gain * off;
+        self.variance = (1.0 - gain) * (self.variance + gain * off * off);
+    }
+
+    /// The square of the mean's deviation.
+    fn doubt(&self) -> f64 {
+        self.variance / f64::from(self.count.clamp(1, RESTS_ON))
+    }
+}
+
+/// Harm and use of repair symbols behind bursts that follow each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Effect {
+    /// The smoothed round trip, in seconds.
+    usual: f64,
+    /// Seconds between bursts.
+    interval: f64,
+    /// Of the usual one.
+    bytes: f64,
+    /// Behind a repair symbol, and of these those before another burst follows.
+    behind: RoundTrips,
+    next: RoundTrips,
+    alone: RoundTrips,
+    /// When a packet that had left by itself came back last.
+    since_alone: Option<Instant>,
+    /// Seconds that a repair symbol saves, as far as is computed, and bursts that are behind it: means.
+    saves: f64,
+    bursts: f64,
+    /// Bursts since the latest.
+    since: u32,
+    /// How many left since a trial began.
+    tried: u32,
+    /// When the latest left.
+    used: Option<Instant>,
+    /// None until then, and for how long that was.
+    shy: Option<(Instant, Duration)>,
+    /// Single ones did not make messages later.
+    passed: bool,
+}
+
+/// Whether there is room for repair symbols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// As far as is known.
+    Enough,
+    /// Not known yet: a single one right behind a burst will tell.
+    Trial,
+    /// None now.
+    None,
+}
+
+impl Effect {
+    /// A packet came back that left so long after a repair symbol.
+    pub(super) fn on_round_trip(
+        &mut self,
+        now: Instant,
+        round_trip: Duration,
+        after_repair: Option<Duration>,
+    ) {
+        let (seconds, usual) = (round_trip.as_secs_f64(), self.usual);
+        match after_repair.map(|after| after.as_secs_f64()) {
+            // After a trial nobody asks any more.
+            Some(after) if after <= BEHIND * usual && self.is_shy(now) => {}
+            Some(after) if after <= BEHIND * usual => {
+                self.behind.note(seconds);
+                if after <= NEXT * self.interval {
+                    self.next.note(seconds);
+                }
+            }
+            Some(after) if after < ALONE * usual => {}
+            _ => {
+                self.alone.note(seconds);
+                self.since_alone = Some(now);
+            }
+        }
+    }
+
+    /// A burst begins.
+    pub(super) fn on_burst(&mut self, view: &RedundancyView, interval: f64, bytes: f64) {
+        (self.interval, self.bytes) = (interval, bytes);
+        self.usual = view.smoothed_rtt.as_secs_f64();
+        let since = self.since_used(view.now);
+        if since.is_some_and(|since| since <= BEHIND * self.usual) {
+            self.since = self.since.saturating_add(1);
+        }
+    }
+
+    fn since_used(&self, now: Instant) -> Option<f64> {
+        self.used.map(|at| now.saturating_since(at).as_secs_f64())
+    }
+
+    /// Seconds by which packets come later, and by how much that may be chance; `None` while that is not known.
+    fn later(&self, behind: &RoundTrips, enough: u32) -> Option<(f64, f64)> {
+        if behind.count < enough || self.alone.count < ENOUGH {
+            return None;
+        }
+        let later = behind.mean - self.alone.mean;
+        let doubt = (behind.doubt() + self.alone.doubt()).sqrt();
+        Some((later, CHANCE * doubt))
+    }
+
+    /// Whether repair symbols do more harm than good; `None` while that is not known.
+    fn harms(&self, for_messages: bool) -> Option<bool> {
+        if !for_messages {
+            let (later, chance) = self.later(&self.behind, ENOUGH)?;
+            return Some((later - chance) * self.bursts.max(1.0) > self.saves.max(0.0));
+        }
+        // With one behind each message each would be later than the one before.
+        let (later, chance) = self.later(&self.next, ENOUGH_NEXT)?;
+        if later - chance > LEAST {
+            return Some(true);
+        }
+        let clear = later + chance < LITTLE * self.interval;
+        (clear || self.next.count >= RESTS_ON / 2).then_some(later - chance / 2.0 > LEAST)
+    }
+
+    /// Whether there is room for repair symbols.
+    pub(super) fn room(&mut self, view: &RedundancyView) -> Room {
+        let (now, interval) = (view.now, self.interval);
+        if interval <= 0.0 || interval > FOLLOW * self.usual || view.several {
+            return Room::Enough;
+        }
+        if self.is_shy(now) {
+            return Room::None;
+        }
+        let for_messages = view.deadline.is_some();
+        if for_messages && (self.passed || self.has_room(view)) {
+            self.passed = true;
+            return Room::Enough;
+        }
+        let Some(harms) = self.harms(for_messages) else {
+            let soon = self.alone.count >= ENOUGH && self.tried <= self.next.count + ENOUGH_NEXT;
+            let apart = if for_messages && soon {
+                APART_NEXT * interval
+            } else {
+                APART * self.usual
+            };
+            let since = self.since_used(now);
+            let waits = since.is_some_and(|since| since < apart);
+            return if waits { Room::None } else { Room::Trial };
+        };
+        if harms && self.is_stale(now) {
+            // Round trips may have grown by themselves since packets left alone.
+            (self.alone, self.since_alone) = (RoundTrips::default(), None);
+            self.try_again();
+            return Room::None;
+        }
+        if harms {
+            self.give_up(now);
+            return Room::None;
+        }
+        self.passed |= for_messages;
+        Room::Enough
+    }
+
+    /// Whether bursts take so little of the link that no trial is needed: the packets of one wait for each other.
+    fn has_room(&self, view: &RedundancyView) -> bool {
+        let waits = self.alone.mean - view.min_rtt.as_secs_f64();
+        let tells = self.bytes >= TELLING * view.datagram_bytes as f64;
+        tells && self.alone.count >= ENOUGH && waits < ROOM * self.interval
+    }
+
+    /// Whether no packet left by itself for longer than single repair symbols are apart.
+    fn is_stale(&self, now: Instant) -> bool {
+        let since = self
+            .since_alone
+            .map(|at| now.saturating_since(at).as_secs_f64());
+        since.is_none_or(|since| since > STALE * APART * self.usual)
+    }
+
+    /// Whether none leaves now, for harm found before.
+    pub(super) fn is_shy(&self, now: Instant) -> bool {
+        self.shy.is_some_and(|(until, _)| now < until)
+    }
+
+    fn give_up(&mut self, now: Instant) {
+        let shy = match self.shy {
+            Some((until, shy)) if now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
+            _ => SHY,
+        };
+        self.shy = Some((now + shy, shy));
+        self.try_again();
+    }
+
+    /// Messages were late for repair symbols after all.
+    pub(super) fn try_again(&mut self) {
+        (self.behind, self.next) = (RoundTrips::default(), RoundTrips::default());
+        self.passed = false;
+        self.tried = 0;
+    }
+
+    /// So many repair symbols leave, which may save so many seconds each.
+    pub(super) fn on_repairs(&mut self, now: Instant, count: u16, each: f64) {
+        let first = self.used.is_none();
+        let part = if first { 1.0 } else { OF_ONE };
+        self.saves += (each - self.saves) * part;
+        if !first {
+            let bursts = f64::from(std::mem::take(&mut self.since)) / f64::from(count.max(1));
+            let part = if self.bursts <= 0.0 { 1.0 } else { OF_ONE };
+            self.bursts += (bursts - self.bursts) * part;
+        }
+        self.tried = self.tried.saturating_add(1);
+        self.used = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{at, view},
+        *,
+    };
+
+    /// Bursts of a packet every 10 ms over a link that takes so long for each, and a repair symbol behind each that may
+    /// have one.
+    struct Link {
+        effect: Effect,
+        takes_ms: f64,
+        way_ms: f64,
+        busy_until: f64,
+        last_repair: Option<f64>,
+    }
+
+    impl Link {
+        fn new(takes_ms: f64) -> Self {
+            Self {
+                effect: Effect::default(),
+                takes_ms,
+                way_ms: 50.0,
+                busy_until: 0.0,
+                last_repair: None,
+            }
+        }
+
+        /// How long a packet takes that leaves now.
+        fn send(&mut self, now: f64) -> f64 {
+            self.busy_until = self.busy_until.max(now) + self.takes_ms;
+            self.way_ms + self.busy_until - now
+        }
+
+        /// So many repair symbols leave from one time to another, in seconds.
+        fn play(&mut self, from: u64, to: u64, messages: bool) -> u32 {
+            let mut sent = 0;
+            for ms in (from * 1_000..to * 1_000).step_by(10) {
+                let now = ms as f64;
+                let view = RedundancyView {
+                    now: at(ms),
+                    smoothed_rtt: Duration::from_secs_f64(self.way_ms / 1e3),
+                    deadline: messages.then(|| at(ms + 100)),
+                    ..view(4, 0.02)
+                };
+                self.effect.on_burst(&view, 0.01, 1_250.0);
+                let took = Duration::from_secs_f64(self.send(now) / 1e3);
+                let after = self.last_repair.map(|last| now - last);
+                let after = after.map(|after| Duration::from_secs_f64(after / 1e3));
+                self.effect.on_round_trip(view.now, took, after);
+                if self.effect.room(&view) != Room::None {
+                    self.send(now);
+                    self.effect.on_repairs(view.now, 1, 2e-3);
+                    self.last_repair = Some(now);
+                    sent += 1;
+                }
+            }
+            sent
+        }
+    }
+
+    #[test]
+    fn where_there_is_room_a_trial_ends_soon() {
+        for messages in [false, true] {
+            let mut link = Link::new(1.0);
+            assert!(link.play(0, 1, messages) < 80, "one by one at first");
+            assert_eq!(link.play(1, 2, messages), 100, "behind each");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_nearly_full_gets_a_few() {
+        for (messages, takes_ms) in [(false, 8.0), (true, 8.0), (true, 5.5)] {
+            let mut link = Link::new(takes_ms);
+            let first = link.play(0, 3, messages);
+            assert!((1..=9).contains(&first), "{takes_ms}: {first}");
+            // Once more after 4, 16 and 64 seconds.
+            let later = link.play(3, 90, messages);
+            assert!((3..=24).contains(&later), "{takes_ms}: {later}");
+            assert!(link.effect.is_shy(at(90_000)));
+        }
+    }
+
+    #[test]
+    fn long_messages_that_pass_in_no_time_need_no_trial() {
+        for (waits_ms, room) in [(4, Room::Enough), (6, Room::Trial)] {
+            let mut effect = Effect::default();
+            let view = RedundancyView {
+                min_rtt: Duration::from_millis(50),
+                deadline: Some(at(1_100)),
+                ..view(4, 0.02)
+            };
+            effect.on_burst(&view, 0.02, 5_000.0);
+            for _ in 0..ENOUGH {
+                effect.on_round_trip(at(900), Duration::from_millis(50 + waits_ms), None);
+            }
+            assert_eq!(effect.room(&view), room);
+        }
+    }
+
+    #[test]
+    fn a_path_that_grows_longer_is_no_harm() {
+        let mut link = Link::new(1.0);
+        link.play(0, 2, false);
+        link.way_ms = 80.0;
+        let sent = link.play(2, 6, false);
+        assert!(!link.effect.is_shy(at(6_000)));
+        assert!(sent > 200, "{sent}");
+    }
+
+    #[test]
+    fn bursts_far_apart_need_no_trial() {
+        let mut effect = Effect::default();
+        let view = view(4, 0.02);
+        assert_eq!(effect.room(&view), Room::Enough, "nothing is known of them");
+        effect.on_burst(&view, 0.2, 1_250.0);
+        assert_eq!(effect.room(&view), Room::Enough);
+        effect.on_burst(&view, 0.02, 1_250.0);
+        assert_eq!(effect.room(&view), Room::Trial);
+        let several = RedundancyView {
+            several: true,
+            ..view
+        };
+        assert_eq!(effect.room(&several), Room::Enough);
+    }
+}
