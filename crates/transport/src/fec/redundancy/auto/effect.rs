@@ -189,7 +189,8 @@ impl Effect {
             return Room::Enough;
         }
         let Some(harms) = self.harms(for_messages) else {
-            let soon = self.alone.count >= ENOUGH && self.tried <= self.next.count + ENOUGH_NEXT;
+            let soon = self.alone.count >= ENOUGH
+                && self.tried <= self.next.count.saturating_add(ENOUGH_NEXT);
             let apart = if for_messages && soon {
                 APART_NEXT * interval
             } else {
@@ -252,8 +253,11 @@ impl Effect {
     /// So many repair symbols leave, which may save so many seconds each.
     pub(super) fn on_repairs(&mut self, now: Instant, count: u16, each: f64) {
         let first = self.used.is_none();
-        let part = if first { 1.0 } else { OF_ONE };
-        self.saves += (each - self.saves) * part;
+        // For deadlines nothing is computed.
+        if each > 0.0 {
+            let part = if self.saves <= 0.0 { 1.0 } else { OF_ONE };
+            self.saves += (each - self.saves) * part;
+        }
         if !first {
             let bursts = f64::from(std::mem::take(&mut self.since)) / f64::from(count.max(1));
             let part = if self.bursts <= 0.0 { 1.0 } else { OF_ONE };

@@ -354,10 +354,8 @@ impl RedundancyScheduler for Auto {
             self.effect
                 .on_burst(view, self.spare.interval(), self.spare.bytes());
         }
-        if view.lifetime.is_some() {
-            if self.strain.note(view) {
-                self.effect.try_again();
-            }
+        if view.lifetime.is_some() && self.strain.note(view) {
+            self.effect.try_again();
         }
         if !self.deadlines.is_empty() {
             let due = self.deadlines.ask(view, self.odds(view));
