@@ -146,9 +146,9 @@ struct Video {
     server: FecStats,
 }
 
-fn video(scheduler: &str, link: LinkConfig, frames: usize) -> Video {
+fn video(seed: u64, scheduler: &str, link: LinkConfig, frames: usize) -> Video {
     const FRAME: usize = 3_000;
-    let setup = Setup::new(7, link).quiet().both(|config| {
+    let setup = Setup::new(seed, link).quiet().both(|config| {
         protect(config, scheduler);
         config.mtu.discovery = false;
         config.congestion = congestion::registry::by_name("bbr3-taut").unwrap();
@@ -214,19 +214,29 @@ fn deadlines_spare_repair_symbols() {
         let frames = video.delays.iter().filter(|(frame, _)| *frame >= BEGINNING);
         frames.filter(|(_, delay)| *delay > 250 * MS).count()
     };
-    let near = |scheduler| video(scheduler, lossy(8, 20, 0.02), 300);
+    let near = |scheduler| video(7, scheduler, lossy(8, 20, 0.02), 300);
     let knowing = "flec-message:deadline=250,interval=33";
     let (blind, waiting) = (near("flec-message"), near(knowing));
     assert!(blind.server.repairs_sent >= 290, "{:?}", blind.server);
     assert_eq!(waiting.server.repairs_sent, 0);
     assert_eq!((late(&blind), late(&waiting)), (0, 0));
 
-    let far = |scheduler| video(scheduler, lossy(8, 150, 0.02), 300);
-    let (plain, blind, waiting) = (far("none"), far("flec-message"), far(knowing));
-    let late = (late(&plain), late(&blind), late(&waiting));
-    assert!(late.0 >= 8 && late.1 == 0 && late.2 <= 2, "{late:?}");
-    let repairs = (waiting.server.repairs_sent, blind.server.repairs_sent);
-    assert!(repairs.0 > 50 && 2 * repairs.0 < repairs.1, "{repairs:?}");
+    // How many of few frames are late is chance: of eleven runs, two in the median.
+    let mut waited = Vec::new();
+    for seed in 7..18 {
+        let far = |scheduler| video(seed, scheduler, lossy(8, 150, 0.02), 300);
+        let (plain, blind, waiting) = (far("none"), far("flec-message"), far(knowing));
+        let late = (late(&plain), late(&blind), late(&waiting));
+        assert!(late.0 >= 8 && late.1 == 0, "seed {seed}: {late:?}");
+        let repairs = (waiting.server.repairs_sent, blind.server.repairs_sent);
+        assert!(
+            repairs.0 > 50 && 2 * repairs.0 < repairs.1,
+            "seed {seed}: {repairs:?}"
+        );
+        waited.push(late.2);
+    }
+    waited.sort_unstable();
+    assert!(waited[5] <= 2, "{waited:?}");
 }
 
 /// The same with messages, which say so themselves: no option of the scheduler is needed.

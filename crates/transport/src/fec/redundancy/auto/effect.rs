@@ -17,8 +17,9 @@ const FOLLOW: f64 = 1.0;
 /// A packet is behind a repair symbol that left within so many round trips before it, and by itself if none did within so many.
 const BEHIND: f64 = 1.0;
 const ALONE: f64 = 4.0;
-/// The next burst begins within so many times what bursts are usually apart.
-const NEXT: f64 = 1.25;
+/// The next two bursts begin within so many times what bursts are usually apart. Of two that are single packets only one is
+/// acknowledged by itself.
+const NEXT: f64 = 2.25;
 /// Single repair symbols are so many round trips apart.
 const APART: f64 = 6.0;
 /// The same for messages, in times between them: what follows next tells.
@@ -77,7 +78,7 @@ pub(super) struct Effect {
     interval: f64,
     /// Of the usual one.
     bytes: f64,
-    /// Behind a repair symbol, and of these those before another burst follows.
+    /// Behind a repair symbol, and of these those of the next two bursts.
     behind: RoundTrips,
     next: RoundTrips,
     alone: RoundTrips,
