@@ -341,7 +341,8 @@ mod tests {
 
     #[test]
     fn a_link_that_is_nearly_full_gets_a_few() {
-        for (messages, takes_ms) in [(false, 8.0), (true, 8.0), (true, 5.5)] {
+        // Less than 6 ms is half a millisecond for the next two on average: `strain.rs` sees that once it is a queue.
+        for (messages, takes_ms) in [(false, 8.0), (true, 8.0), (true, 6.5)] {
             let mut link = Link::new(takes_ms);
             let first = link.play(0, 3, messages);
             assert!((1..=9).contains(&first), "{takes_ms}: {first}");
