@@ -228,6 +228,7 @@ fn deadlines_spare_repair_symbols() {
         let (plain, blind, waiting) = (far("none"), far("flec-message"), far(knowing));
         let late = (late(&plain), late(&blind), late(&waiting));
         assert!(late.0 >= 8 && late.1 == 0, "seed {seed}: {late:?}");
+        assert!(2 * late.2 < late.0, "seed {seed}: {late:?}");
         let repairs = (waiting.server.repairs_sent, blind.server.repairs_sent);
         assert!(
             repairs.0 > 50 && 2 * repairs.0 < repairs.1,

@@ -1,7 +1,7 @@
 //! What repair symbols do to what follows them.
 //!
 //! Owns: [`Effect`]: by how much later packets come that leave behind repair symbols, found by trial, and whether that is more
-//! than these save. Does not own: what they save (`mod.rs`), messages that are late for them (`strain.rs`), what a link has room
+//! than these save. Does not own: what they save (`worth.rs`), messages that are late for them (`strain.rs`), what a link has room
 //! for (`spare.rs`).
 //!
 //! How fast a link is that is never filled nobody tells, and on one that is nearly full a repair symbol holds up one burst after

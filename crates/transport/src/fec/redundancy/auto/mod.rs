@@ -202,7 +202,7 @@ impl Auto {
         self.overshoots(view) || self.is_crowded(view)
     }
 
-    /// What deadlines call for, but where messages would be late for it.
+    /// What deadlines call for, as far as there is room; where that is not known, nothing before a trial.
     fn for_deadlines(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
         if self.terms.cost && self.effect.room(view) != Room::Enough {
             // What is tried leaves right behind a message: then it takes of the link what that leaves.
@@ -229,7 +229,7 @@ impl Auto {
         self.if_affordable(view, one)
     }
 
-    /// As many as there is room for.
+    /// As many as leave without making messages late.
     fn if_affordable(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
         if due == Repairs::NONE {
             return due;

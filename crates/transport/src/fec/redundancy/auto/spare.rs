@@ -1,8 +1,8 @@
 //! What a link has left beside what the application sends.
 //!
 //! Owns: [`Spare`]: how long the link takes for a packet, how much of its time bursts take, for how many repair
-//! symbols the rest has room. Does not own: a queue that stands already (`strain.rs`), what repair symbols are
-//! worth (`mod.rs`).
+//! symbols the rest has room. Does not own: a queue that stands already (`strain.rs`), what repair symbols do to what
+//! follows (`effect.rs`), what they are worth (`worth.rs`).
 
 use crate::{
     fec::redundancy::{Occasion, RedundancyView},
@@ -22,6 +22,7 @@ const OF_ROUND_TRIP: f64 = 1.0 / 32.0;
 const MOST_APART: f64 = 4.0;
 /// The longest that repair symbols may keep the link at a time, as a part of a round trip.
 const AT_A_TIME: f64 = 0.5;
+
 /// Link time that bursts which come one after the other leave to repair symbols.
 ///
 /// The link takes for a packet what its round trip is longer than the shortest, that of a short packet. A path that always had

@@ -23,6 +23,7 @@ const WORK: f64 = 2e-6;
 const FOLLOWERS: f64 = 3.0;
 /// Round trips for which flow control is remembered to have held data back.
 const HELD_ROUNDS: u32 = 2;
+
 /// Seconds between packets where the window is full, be it that of flow control, and no less than the link is known to
 /// take for one.
 pub(super) fn slot(view: &RedundancyView) -> f64 {
