@@ -527,7 +527,6 @@ impl Connection {
             at: now,
         };
         sender.on_repair(&plan, len, departure);
-        sender.on_packet_sent(id, number);
         path.network.amplification.on_sent(len);
         self.stats.packets_sent += 1;
         if let Err(error) = sealed {

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
-    fec::{Occasion, Outlook},
+    fec::{Departure, Occasion, Outlook},
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath},
@@ -778,7 +778,12 @@ impl Connection {
             if let Some(sender) = self.fec.sender.as_deref_mut()
                 && level == Level::OneRtt
             {
-                sender.on_packet_sent(id, number);
+                let packet = Departure {
+                    path: id,
+                    number,
+                    at: now,
+                };
+                sender.on_packet_sent(packet, builder.len() - before);
                 if is_source {
                     self.ask_for_redundancy(now, Occasion::SlotFree);
                 }

@@ -50,7 +50,9 @@ pub use memory::{LossMemory, LossStore};
 pub use paths::PathOutlook;
 pub(crate) use peer_decoder::check_window;
 pub use receiver::FecReceiver;
-pub use redundancy::{Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs};
+pub use redundancy::{
+    InBurst, Measured, Occasion, Outlook, RedundancyScheduler, RedundancyView, Repairs,
+};
 pub use scheme::{UnknownCode, by_name as code_by_name, negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss, symbol_not_sent};
 pub use sender::{Departure, FecSender, PathState, RepairPlan};

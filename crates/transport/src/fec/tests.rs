@@ -51,7 +51,12 @@ fn sender_of(scheduler: &str, count: u64) -> FecSender {
 fn send(sender: &mut FecSender, number: u64, len: usize) {
     let symbol = vec![(number as u8).wrapping_add(1); len];
     assert_eq!(sender.on_source(PATH, number, &symbol), Some(number));
-    sender.on_packet_sent(PATH, number);
+    let packet = Departure {
+        path: PATH,
+        number,
+        at: NOW,
+    };
+    sender.on_packet_sent(packet, len);
     sender.ask(Occasion::SlotFree, NOW);
 }
 

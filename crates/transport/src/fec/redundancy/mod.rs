@@ -59,6 +59,30 @@ pub enum Occasion {
     SlotIdle,
 }
 
+/// A packet whose round trip was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// When it left.
+    pub sent: Instant,
+    /// How long it took, without the peer's delay.
+    pub round_trip: Duration,
+    /// How much earlier the last repair symbol before it had left on its path, if that is remembered.
+    pub after_repair: Option<Duration>,
+    /// Its place among what left since the application had nothing to send, if that is remembered: of the first packets only.
+    pub in_burst: Option<InBurst>,
+}
+
+/// What of a burst had left up to the end of a packet, protected or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InBurst {
+    /// Which burst, counted from 0 on.
+    pub burst: u64,
+    /// Packets.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// What a scheduler sees. The default is a view in which nothing has happened, to begin a test with.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -83,6 +107,8 @@ pub struct RedundancyView {
     pub retransmitted: u64,
     /// Bytes of source symbols since the burst before ended.
     pub burst_bytes: u64,
+    /// How long after the burst before the latest one began, protected or not; `None` for the first.
+    pub burst_interval: Option<Duration>,
     /// Repair symbols decided on that have not left.
     pub queued: u16,
     /// Repair symbols that are neither acknowledged nor lost.
@@ -222,15 +248,9 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
         let _ = now;
         true
     }
-    /// A packet without a repair symbol came back after `round_trip`, without the peer's delay; it had left `after_repair` later
-    /// than the last repair symbol before it on its path, if that is remembered.
-    fn on_round_trip(
-        &mut self,
-        now: Instant,
-        round_trip: Duration,
-        after_repair: Option<Duration>,
-    ) {
-        let _ = (now, round_trip, after_repair);
+    /// A packet without a repair symbol came back.
+    fn on_round_trip(&mut self, now: Instant, packet: Measured) {
+        let _ = (now, packet);
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;

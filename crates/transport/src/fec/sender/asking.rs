@@ -61,6 +61,7 @@ impl FecSender {
             missing: self.waiting.len() as u64,
             retransmitted: self.stats.retransmitted,
             burst_bytes: self.burst_bytes,
+            burst_interval: self.bursts.interval(),
             queued: self.queue.len(),
             repairs_in_flight: self.repairs.in_flight(),
             idle: !self.in_burst,
@@ -139,6 +140,9 @@ impl FecSender {
     /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
     /// over how many source symbols.
     pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
+        if occasion == Occasion::BurstEnd {
+            self.bursts.on_pause();
+        }
         let occasion = match occasion {
             Occasion::BurstEnd if !std::mem::take(&mut self.in_burst) => Occasion::SlotIdle,
             occasion => occasion,

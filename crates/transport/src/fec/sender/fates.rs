@@ -13,6 +13,7 @@ use crate::{
     fec::{
         Strength,
         loss_monitor::KNOWN_LOSSES,
+        redundancy::Measured,
         repair::Group,
         source::SymbolFate,
         waiting::{Tokens, WaitingSymbols},
@@ -61,8 +62,14 @@ impl FecSender {
 
     /// A packet came back, after so long without the peer's delay.
     pub fn on_round_trip(&mut self, now: Instant, packet: Departure, round_trip: Duration) {
-        if let Some(after) = self.departures.before(packet) {
-            self.scheduler.on_round_trip(now, round_trip, after);
+        if let Some(after_repair) = self.departures.before(packet) {
+            let measured = Measured {
+                sent: packet.at,
+                round_trip,
+                after_repair,
+                in_burst: self.bursts.of(packet),
+            };
+            self.scheduler.on_round_trip(now, measured);
         }
     }
 

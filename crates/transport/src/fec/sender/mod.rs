@@ -7,6 +7,7 @@
 //! `monitors.rs`, `peer_decoder.rs`), packets (`connection/`).
 
 mod asking;
+mod bursts;
 mod departures;
 mod fates;
 
@@ -16,6 +17,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 
 pub use departures::Departure;
 
+use bursts::Bursts;
 use departures::Departures;
 
 use super::{
@@ -117,6 +119,7 @@ pub struct FecSender {
     /// The paths to choose from.
     paths: Paths,
     departures: Departures,
+    bursts: Bursts,
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
@@ -157,6 +160,7 @@ impl FecSender {
             path: PathState::default(),
             paths: Paths::default(),
             departures: Departures::default(),
+            bursts: Bursts::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain_bytes: 0,
@@ -282,9 +286,10 @@ impl FecSender {
         id
     }
 
-    /// An ack-eliciting packet left.
-    pub fn on_packet_sent(&mut self, path: PathId, number: PacketNumber) {
-        self.monitors.of(path).on_sent(number);
+    /// An ack-eliciting packet of so many bytes left, without a repair symbol.
+    pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize) {
+        self.monitors.of(packet.path).on_sent(packet.number);
+        self.bursts.on_sent(packet, bytes);
     }
 
     /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
@@ -400,6 +405,7 @@ impl FecSender {
 
     /// The repair symbol left in a packet of `bytes` bytes.
     pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize, departure: Departure) {
+        self.monitors.of(departure.path).on_sent(departure.number);
         self.departures.note(departure);
         let added = self.queue.pop();
         self.stats.repairs_sent += 1;

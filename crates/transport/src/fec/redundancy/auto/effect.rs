@@ -20,6 +20,8 @@ const ALONE: f64 = 4.0;
 /// The next two bursts begin within so many times what bursts are usually apart. Of two that are single packets only one is
 /// acknowledged by itself.
 const NEXT: f64 = 2.25;
+/// Where it begins later than a round trip, it begins within so many times that.
+const NEXT_ONE: f64 = 1.25;
 /// Single repair symbols are so many round trips apart.
 const APART: f64 = 6.0;
 /// The same for messages, in times between them: what follows next tells.
@@ -38,6 +40,8 @@ const CHANCE: f64 = 2.0;
 const LEAST: f64 = 5e-4;
 /// It is none of that either if it is sure to be less than this part of the time between messages.
 const LITTLE: f64 = 1.0 / 16.0;
+/// Messages that are so many times as long are tried anew.
+const GROWN: f64 = 1.5;
 /// Packets on which it rests, about.
 const RESTS_ON: u32 = 32;
 /// How much a repair symbol says of what they save and how many bursts follow them.
@@ -69,15 +73,26 @@ impl RoundTrips {
     }
 }
 
+/// Bursts as they usually are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Bursts {
+    /// Seconds between the beginnings of two.
+    pub interval: f64,
+    /// Bytes of one.
+    pub bytes: f64,
+    /// Seconds that the link takes for a full packet, at least; 0 while that is not known.
+    pub packet_time: f64,
+    /// Seconds that the link takes for such a burst, at most, if that is known.
+    pub most_time: Option<f64>,
+}
+
 /// Harm and use of repair symbols behind bursts that follow each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Effect {
-    /// The smoothed round trip, in seconds.
+    /// The smoothed round trip, in seconds, or a little longer than it takes until the next burst.
     usual: f64,
-    /// Seconds between bursts.
-    interval: f64,
-    /// Of the usual one.
-    bytes: f64,
+    /// The usual ones.
+    bursts: Bursts,
     /// Behind a repair symbol, and of these those of the next two bursts.
     behind: RoundTrips,
     next: RoundTrips,
@@ -86,7 +101,7 @@ pub(super) struct Effect {
     since_alone: Option<Instant>,
     /// Seconds that a repair symbol saves, as far as is computed, and bursts that are behind it: means.
     saves: f64,
-    bursts: f64,
+    followers: f64,
     /// Bursts since the latest.
     since: u32,
     /// How many left since a trial began.
@@ -95,8 +110,8 @@ pub(super) struct Effect {
     used: Option<Instant>,
     /// None until then, and for how long that was.
     shy: Option<(Instant, Duration)>,
-    /// Single ones did not make messages later.
-    passed: bool,
+    /// Single ones did not make messages of so many bytes later.
+    passed: Option<f64>,
 }
 
 /// Whether there is room for repair symbols.
@@ -124,7 +139,7 @@ impl Effect {
             Some(after) if after <= BEHIND * usual && self.is_shy(now) => {}
             Some(after) if after <= BEHIND * usual => {
                 self.behind.note(seconds);
-                if after <= NEXT * self.interval {
+                if after <= NEXT * self.bursts.interval {
                     self.next.note(seconds);
                 }
             }
@@ -137,9 +152,19 @@ impl Effect {
     }
 
     /// A burst begins.
-    pub(super) fn on_burst(&mut self, view: &RedundancyView, interval: f64, bytes: f64) {
-        (self.interval, self.bytes) = (interval, bytes);
+    pub(super) fn on_burst(&mut self, view: &RedundancyView, bursts: Bursts) {
+        self.bursts = bursts;
+        let (interval, bytes) = (bursts.interval, bursts.bytes);
         self.usual = view.smoothed_rtt.as_secs_f64();
+        // On a short thin path the link takes longer for a burst and a repair symbol than a round trip does.
+        let packets = bytes / view.datagram_bytes.max(1) as f64 + 1.0;
+        let takes = packets * bursts.packet_time;
+        if self.usual < interval && interval < takes {
+            self.usual = NEXT_ONE * interval;
+        }
+        if self.passed.is_some_and(|passed| bytes > GROWN * passed) {
+            self.try_again();
+        }
         let since = self.since_used(view.now);
         if since.is_some_and(|since| since <= BEHIND * self.usual) {
             self.since = self.since.saturating_add(1);
@@ -164,41 +189,33 @@ impl Effect {
     fn harms(&self, for_messages: bool) -> Option<bool> {
         if !for_messages {
             let (later, chance) = self.later(&self.behind, ENOUGH)?;
-            return Some((later - chance) * self.bursts.max(1.0) > self.saves.max(0.0));
+            return Some((later - chance) * self.followers.max(1.0) > self.saves.max(0.0));
         }
         // With one behind each message each would be later than the one before.
         let (later, chance) = self.later(&self.next, ENOUGH_NEXT)?;
         if later - chance > LEAST {
             return Some(true);
         }
-        let clear = later + chance < LITTLE * self.interval;
+        let clear = later + chance < LITTLE * self.bursts.interval;
         (clear || self.next.count >= RESTS_ON / 2).then_some(later - chance / 2.0 > LEAST)
     }
 
     /// Whether there is room for repair symbols.
     pub(super) fn room(&mut self, view: &RedundancyView) -> Room {
-        let (now, interval) = (view.now, self.interval);
-        if interval <= 0.0 || interval > FOLLOW * self.usual || view.several {
+        let now = view.now;
+        if !self.follows(view) {
             return Room::Enough;
         }
         if self.is_shy(now) {
             return Room::None;
         }
         let for_messages = view.deadline.is_some();
-        if for_messages && (self.passed || self.has_room(view)) {
-            self.passed = true;
+        if for_messages && (self.passed.is_some() || self.has_room(view)) {
+            self.passed.get_or_insert(self.bursts.bytes);
             return Room::Enough;
         }
         let Some(harms) = self.harms(for_messages) else {
-            let soon = self.alone.count >= ENOUGH
-                && self.tried <= self.next.count.saturating_add(ENOUGH_NEXT);
-            let apart = if for_messages && soon {
-                APART_NEXT * interval
-            } else {
-                APART * self.usual
-            };
-            let since = self.since_used(now);
-            let waits = since.is_some_and(|since| since < apart);
+            let waits = self.waits(now, for_messages);
             return if waits { Room::None } else { Room::Trial };
         };
         if harms && self.is_stale(now) {
@@ -211,15 +228,35 @@ impl Effect {
             self.give_up(now);
             return Room::None;
         }
-        self.passed |= for_messages;
+        if for_messages {
+            self.passed = Some(self.bursts.bytes);
+        }
         Room::Enough
+    }
+
+    /// Whether bursts follow each other.
+    fn follows(&self, view: &RedundancyView) -> bool {
+        self.bursts.interval > 0.0 && self.bursts.interval <= FOLLOW * self.usual && !view.several
+    }
+
+    /// Whether the next trial is not due yet.
+    fn waits(&self, now: Instant, for_messages: bool) -> bool {
+        let soon =
+            self.alone.count >= ENOUGH && self.tried <= self.next.count.saturating_add(ENOUGH_NEXT);
+        let apart = if for_messages && soon {
+            APART_NEXT * self.bursts.interval
+        } else {
+            APART * self.usual
+        };
+        self.since_used(now).is_some_and(|since| since < apart)
     }
 
     /// Whether bursts take so little of the link that no trial is needed: the packets of one wait for each other.
     fn has_room(&self, view: &RedundancyView) -> bool {
         let waits = self.alone.mean - view.min_rtt.as_secs_f64();
-        let tells = self.bytes >= TELLING * view.datagram_bytes as f64;
-        tells && self.alone.count >= ENOUGH && waits < ROOM * self.interval
+        let waits = self.bursts.most_time.map_or(waits, |most| waits.min(most));
+        let tells = self.bursts.bytes >= TELLING * view.datagram_bytes as f64;
+        tells && self.alone.count >= ENOUGH && waits < ROOM * self.bursts.interval
     }
 
     /// Whether no packet left by itself for longer than single repair symbols are apart.
@@ -230,8 +267,20 @@ impl Effect {
         since.is_none_or(|since| since > STALE * APART * self.usual)
     }
 
+    /// Whether none leaves now, for harm found before or because another trial is to tell first.
+    pub(super) fn is_silent(&self, view: &RedundancyView) -> bool {
+        if self.is_shy(view.now) {
+            return true;
+        }
+        let for_messages = view.lifetime.is_some();
+        self.follows(view)
+            && !(for_messages && self.passed.is_some())
+            && self.harms(for_messages).is_none()
+            && self.waits(view.now, for_messages)
+    }
+
     /// Whether none leaves now, for harm found before.
-    pub(super) fn is_shy(&self, now: Instant) -> bool {
+    fn is_shy(&self, now: Instant) -> bool {
         self.shy.is_some_and(|(until, _)| now < until)
     }
 
@@ -247,7 +296,7 @@ impl Effect {
     /// Messages were late for repair symbols after all.
     pub(super) fn try_again(&mut self) {
         (self.behind, self.next) = (RoundTrips::default(), RoundTrips::default());
-        self.passed = false;
+        self.passed = None;
         self.tried = 0;
     }
 
@@ -260,9 +309,9 @@ impl Effect {
             self.saves += (each - self.saves) * part;
         }
         if !first {
-            let bursts = f64::from(std::mem::take(&mut self.since)) / f64::from(count.max(1));
-            let part = if self.bursts <= 0.0 { 1.0 } else { OF_ONE };
-            self.bursts += (bursts - self.bursts) * part;
+            let followers = f64::from(std::mem::take(&mut self.since)) / f64::from(count.max(1));
+            let part = if self.followers <= 0.0 { 1.0 } else { OF_ONE };
+            self.followers += (followers - self.followers) * part;
         }
         self.tried = self.tried.saturating_add(1);
         self.used = Some(now);
@@ -275,6 +324,14 @@ mod tests {
         super::tests::{at, view},
         *,
     };
+
+    fn bursts(interval: f64, bytes: f64) -> Bursts {
+        Bursts {
+            interval,
+            bytes,
+            ..Bursts::default()
+        }
+    }
 
     /// Bursts of a packet every 10 ms over a link that takes so long for each, and a repair symbol behind each that may
     /// have one.
@@ -314,7 +371,7 @@ mod tests {
                     deadline: messages.then(|| at(ms + 100)),
                     ..view(4, 0.02)
                 };
-                self.effect.on_burst(&view, 0.01, 1_250.0);
+                self.effect.on_burst(&view, bursts(0.01, 1_250.0));
                 let took = Duration::from_secs_f64(self.send(now) / 1e3);
                 let after = self.last_repair.map(|last| now - last);
                 let after = after.map(|after| Duration::from_secs_f64(after / 1e3));
@@ -362,7 +419,7 @@ mod tests {
                 deadline: Some(at(1_100)),
                 ..view(4, 0.02)
             };
-            effect.on_burst(&view, 0.02, 5_000.0);
+            effect.on_burst(&view, bursts(0.02, 5_000.0));
             for _ in 0..ENOUGH {
                 effect.on_round_trip(at(900), Duration::from_millis(50 + waits_ms), None);
             }
@@ -385,9 +442,9 @@ mod tests {
         let mut effect = Effect::default();
         let view = view(4, 0.02);
         assert_eq!(effect.room(&view), Room::Enough, "nothing is known of them");
-        effect.on_burst(&view, 0.2, 1_250.0);
+        effect.on_burst(&view, bursts(0.2, 1_250.0));
         assert_eq!(effect.room(&view), Room::Enough);
-        effect.on_burst(&view, 0.02, 1_250.0);
+        effect.on_burst(&view, bursts(0.02, 1_250.0));
         assert_eq!(effect.room(&view), Room::Trial);
         let several = RedundancyView {
             several: true,

@@ -2,29 +2,36 @@
 //!
 //! Owns: [`Auto`], when repair symbols leave.
 //! Does not own: what one saves and costs (`worth.rs`), the chances (`model.rs`), deadlines (`deadlines.rs`), for whom there
-//! is room (`spare.rs`, `effect.rs`, `strain.rs`, `start_up.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! is room (`spare.rs`, `effect.rs`, `strain.rs`, `start_up.rs`), who else waits (`waits.rs`), how fast the link is
+//! (`trains.rs`), headers for nothing (`vain.rs`), what is known of losses (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
 mod deadlines;
 mod effect;
+mod lately;
 mod model;
 mod spare;
 mod start_up;
 mod strain;
+mod trains;
+mod vain;
+mod waits;
 mod worth;
 
 use std::time::Duration;
 
 use deadlines::Deadlines;
-use effect::{Effect, Room};
+use effect::{Bursts, Effect, Room};
 use spare::Spare;
 use start_up::StartUp;
 use strain::Strain;
+use vain::Vain;
+use waits::Waits;
 use worth::{flow_window, has_queue, slot};
 
 use super::{
-    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, options::Options,
-    quirl::Quirl,
+    Measured, Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs,
+    options::Options, quirl::Quirl,
 };
 use crate::{fec::loss_monitor::KNOWN_LOSSES, time::Instant};
 
@@ -83,6 +90,10 @@ pub struct Auto {
     spare: Spare,
     /// What repair symbols do to what follows.
     effect: Effect,
+    /// What packets wait for, be it others.
+    waits: Waits,
+    /// Bursts that were protected for nothing.
+    vain: Vain,
     /// When deadlines called for repair symbols last that did not leave for want of a trial.
     wanted: Option<Instant>,
     /// Source symbols seen so far.
@@ -138,6 +149,8 @@ impl Auto {
             strain: Strain::default(),
             spare: Spare::default(),
             effect: Effect::default(),
+            waits: Waits::default(),
+            vain: Vain::default(),
             wanted: None,
             sources: 0,
             held_back: None,
@@ -236,7 +249,7 @@ impl Auto {
         }
         let count = if !self.terms.cost {
             due.count
-        } else if self.lacks_room(view) {
+        } else if self.lacks_room(view) || !self.waits.is_short(view) {
             0
         } else {
             self.strain.allows(view, due.count)
@@ -306,7 +319,7 @@ impl RedundancyScheduler for Auto {
 
     fn protects(&self, view: &RedundancyView) -> bool {
         // Source headers take of the link too.
-        if self.terms.cost && self.effect.is_shy(view.now) {
+        if self.terms.cost && (self.effect.is_silent(view) || self.vain.is_silent(view)) {
             return false;
         }
         match view.lifetime {
@@ -331,13 +344,10 @@ impl RedundancyScheduler for Auto {
         !self.deadlines.is_empty() || self.review.is_none_or(|at| at <= now)
     }
 
-    fn on_round_trip(
-        &mut self,
-        now: Instant,
-        round_trip: Duration,
-        after_repair: Option<Duration>,
-    ) {
-        self.effect.on_round_trip(now, round_trip, after_repair);
+    fn on_round_trip(&mut self, now: Instant, packet: Measured) {
+        self.waits.on_round_trip(now, packet);
+        self.effect
+            .on_round_trip(now, packet.round_trip, packet.after_repair);
     }
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
@@ -350,9 +360,16 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
+        self.spare
+            .on_link(self.waits.most_time_of(view.datagram_bytes as f64));
         if self.spare.note(occasion, view) {
-            self.effect
-                .on_burst(view, self.spare.interval(), self.spare.bytes());
+            let bursts = Bursts {
+                interval: self.spare.interval(),
+                bytes: self.spare.bytes(),
+                packet_time: self.waits.packet_time(view),
+                most_time: self.waits.most_time_of(self.spare.bytes()),
+            };
+            self.effect.on_burst(view, bursts);
         }
         if view.lifetime.is_some() && self.strain.note(view) {
             self.effect.try_again();
@@ -367,7 +384,11 @@ impl RedundancyScheduler for Auto {
             self.held_back = Some(view.now);
         }
         match occasion {
-            Occasion::BurstEnd if view.deadline.is_none() => return self.at_the_end(view),
+            Occasion::BurstEnd if view.deadline.is_none() => {
+                let repairs = self.at_the_end(view);
+                self.vain.on_burst_end(view, repairs.count);
+                return repairs;
+            }
             // What is due at the last moment may as well leave at once, on a path that has room.
             Occasion::BurstEnd if view.paths > 1 => {
                 if self.lacks_room(view) {

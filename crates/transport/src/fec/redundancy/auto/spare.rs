@@ -29,12 +29,12 @@ const AT_A_TIME: f64 = 0.5;
 /// full packets, or whose bursts never end, tells nothing: then nothing is limited here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spare {
-    /// When the burst under way began.
-    burst: Option<Instant>,
-    /// When the one before began.
-    before: Option<Instant>,
+    /// Whether a burst is under way.
+    in_burst: bool,
     /// Bursts that ended.
     ended: u32,
+    /// Seconds that the link takes for a full packet at most, if that is known.
+    most: Option<f64>,
     /// Of the usual burst: bytes, and seconds from its beginning to that of the next.
     bytes: f64,
     interval: f64,
@@ -54,12 +54,20 @@ fn mix(value: &mut f64, news: f64, weight: f64) {
 impl Spare {
     /// Seconds from a burst's beginning to that of the next; 0 while that is not known.
     pub(super) fn interval(&self) -> f64 {
+        if self.ended < KNOWN {
+            return 0.0;
+        }
         self.interval
     }
 
     /// Bytes of the usual burst.
     pub(super) fn bytes(&self) -> f64 {
         self.bytes
+    }
+
+    /// The link takes no more seconds than these for a full packet.
+    pub(super) fn on_link(&mut self, most: Option<f64>) {
+        self.most = most;
     }
 
     /// Sees what left, and how the path is. Whether a burst begins.
@@ -81,19 +89,19 @@ impl Spare {
     }
 
     fn note_burst(&mut self, view: &RedundancyView, ends: bool) -> bool {
-        let (now, bytes) = (view.now, view.burst_bytes);
+        let bytes = view.burst_bytes;
         let rtt = view.smoothed_rtt.as_secs_f64();
-        let begins = bytes > 0 && self.burst.is_none();
+        let begins = bytes > 0 && !self.in_burst;
         if begins {
-            if let Some(before) = self.before {
-                let news = now.saturating_since(before).as_secs_f64();
+            if let Some(news) = view.burst_interval {
+                let news = news.as_secs_f64();
                 let news = news.min(MOST_APART * self.interval.max(rtt));
                 let first = self.interval <= 0.0;
                 mix(&mut self.interval, news, if first { 1.0 } else { OF_BURST });
             }
-            self.burst = Some(now);
+            self.in_burst = true;
         }
-        if ends && let Some(begun) = self.burst.take() {
+        if ends && std::mem::take(&mut self.in_burst) {
             let first = self.ended == 0;
             mix(
                 &mut self.bytes,
@@ -101,7 +109,6 @@ impl Spare {
                 if first { 1.0 } else { OF_BURST },
             );
             self.ended = self.ended.saturating_add(1);
-            self.before = Some(begun);
         }
         begins
     }
@@ -116,7 +123,8 @@ impl Spare {
         if view.several || self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
             return 0.0;
         }
-        longer * full / usual
+        let takes = longer * full / usual;
+        self.most.map_or(takes, |most| takes.min(most))
     }
 
     /// The part of the link's time that is for repair symbols.
@@ -174,6 +182,7 @@ mod tests {
                 calm_rtt: Duration::from_millis(50) + link,
                 smoothed_rtt: Duration::from_millis(50) + link,
                 burst_bytes: 1_250,
+                burst_interval: (ms > 0).then_some(Duration::from_millis(10)),
                 several,
                 ..view(4, 0.02)
             };

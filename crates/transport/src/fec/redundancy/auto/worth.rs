@@ -72,13 +72,13 @@ impl Auto {
         let taken = if !self.terms.cost {
             return 0.0;
         } else if has_queue(view) {
-            slot
+            slot.max(self.waits.cost(view))
         } else if self.was_held_back(view) {
             // What flow control lets be under way may be just what the path holds.
             let stands = view.smoothed_rtt.saturating_sub(view.min_rtt).as_secs_f64();
             stands.clamp(idle, slot)
         } else {
-            idle
+            idle.max(self.waits.cost(view))
         };
         taken + self.chain(view).rate().powi(2) * delay
     }
