@@ -67,7 +67,7 @@ prop_compose! {
         let at = |time| Instant::ZERO + time;
         RedundancyView {
             now: at(now), held, span, sources, uncovered, in_flight, missing, retransmitted,
-            burst_bytes, burst_interval: told.then_some(one_way), queued, repairs_in_flight, idle, held_back,
+            burst_bytes, burst_interval: told.then_some(one_way), left_bytes: burst_bytes, queued, repairs_in_flight, idle, held_back,
             flow_window: told.then_some(flow),
             waiting_bytes, window_bytes: waiting_bytes, congestion_window, bytes_in_flight,
             datagram_bytes, slow_start, smoothed_rtt: rtt, min_rtt: rtt / 2, calm_rtt: one_way, one_way_delay: one_way,

@@ -109,6 +109,9 @@ pub struct RedundancyView {
     pub burst_bytes: u64,
     /// How long after the burst before the latest one began, protected or not; `None` for the first.
     pub burst_interval: Option<Duration>,
+    /// Bytes of packets that left since the application last had nothing to send, protected or not, in packets without repair
+    /// symbols.
+    pub left_bytes: u64,
     /// Repair symbols decided on that have not left.
     pub queued: u16,
     /// Repair symbols that are neither acknowledged nor lost.

@@ -62,6 +62,7 @@ impl FecSender {
             retransmitted: self.stats.retransmitted,
             burst_bytes: self.burst_bytes,
             burst_interval: self.bursts.interval(),
+            left_bytes: self.bursts.left_bytes(),
             queued: self.queue.len(),
             repairs_in_flight: self.repairs.in_flight(),
             idle: !self.in_burst,
@@ -140,9 +141,7 @@ impl FecSender {
     /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
     /// over how many source symbols.
     pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
-        if occasion == Occasion::BurstEnd {
-            self.bursts.on_pause();
-        }
+        let pause = occasion == Occasion::BurstEnd;
         let occasion = match occasion {
             Occasion::BurstEnd if !std::mem::take(&mut self.in_burst) => Occasion::SlotIdle,
             occasion => occasion,
@@ -152,6 +151,9 @@ impl FecSender {
         }
         let most = self.room();
         if occasion == Occasion::SlotIdle {
+            if pause {
+                self.bursts.on_pause();
+            }
             if most == 0 {
                 return None;
             }
@@ -164,6 +166,7 @@ impl FecSender {
         let wanted = self.scheduler.ask(occasion, &view);
         if occasion == Occasion::BurstEnd {
             self.burst_bytes = 0;
+            self.bursts.on_pause();
         }
         let count = wanted.count.min(most);
         let mut window = self

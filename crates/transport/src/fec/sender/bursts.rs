@@ -46,11 +46,11 @@ impl Bursts {
             let before = self.began.replace(at);
             self.interval = before.map(|before| at.saturating_since(before));
         }
-        if self.left.packets >= OF_ONE {
+        self.left.packets = self.left.packets.saturating_add(1);
+        self.left.bytes = self.left.bytes.saturating_add(bytes as u64);
+        if self.left.packets > OF_ONE {
             return;
         }
-        self.left.packets += 1;
-        self.left.bytes = self.left.bytes.saturating_add(bytes as u64);
         if self.path != path {
             self.path = path;
             self.packets.clear();
@@ -59,6 +59,11 @@ impl Bursts {
             self.packets.pop_front();
         }
         self.packets.push_back((number, self.left));
+    }
+
+    /// Bytes of the burst so far.
+    pub(super) fn left_bytes(&self) -> u64 {
+        self.left.bytes
     }
 
     /// How long after the burst before the latest began.

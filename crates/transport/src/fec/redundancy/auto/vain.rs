@@ -16,14 +16,14 @@ const BURSTS: u32 = 4;
 const SILENT: Duration = Duration::from_secs(1);
 const MOST_SILENT: Duration = Duration::from_secs(16);
 
-/// What has so many times as much under way or waiting is another flight.
+/// A burst that is so many times as long is another one.
 const GROWN: u64 = 2;
 
 /// How many were, and until when nothing is protected for that.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Vain {
     bursts: u32,
-    /// Bytes under way behind the longest of them.
+    /// Of the longest of them.
     bytes: u64,
     silent: Option<(Instant, Duration)>,
 }
@@ -36,7 +36,7 @@ impl Vain {
             return;
         }
         self.bursts += 1;
-        self.bytes = self.bytes.max(view.bytes_in_flight);
+        self.bytes = self.bytes.max(view.left_bytes);
         if self.bursts >= BURSTS {
             let before = self.silent.map_or(Duration::ZERO, |(_, before)| before);
             let silent = (before * 2).clamp(SILENT, MOST_SILENT);
@@ -47,7 +47,7 @@ impl Vain {
 
     /// Whether nothing is protected now.
     pub(super) fn is_silent(&self, view: &RedundancyView) -> bool {
-        let bytes = view.bytes_in_flight.saturating_add(view.waiting_bytes);
+        let bytes = view.left_bytes.saturating_add(view.waiting_bytes);
         view.lifetime.is_none()
             && bytes <= self.bytes.saturating_mul(GROWN)
             && self.silent.is_some_and(|(until, _)| view.now < until)
@@ -105,7 +105,7 @@ mod tests {
         let mut view = view(1, 0.02);
         assert!(vain.is_silent(&view));
         view.waiting_bytes = 10_000;
-        assert!(!vain.is_silent(&view), "another flight");
+        assert!(!vain.is_silent(&view), "another burst");
         view.waiting_bytes = 0;
         view.lifetime = Some(Duration::from_millis(100));
         assert!(!vain.is_silent(&view));
