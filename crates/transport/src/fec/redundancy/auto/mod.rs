@@ -289,7 +289,10 @@ impl Auto {
     fn at_the_end(&mut self, view: &RedundancyView) -> Repairs {
         // Where flow control holds data back, repair symbols leave every round trip, or take the place of data that it
         // lets go in a moment: what is merely assumed of a new path is not worth that.
-        if self.lacks_room(view) || view.held_back && !knows_losses(view) {
+        // The same where burst follows burst: in start-up the next ones wait for the window, which does not grow by repair
+        // symbols, and what leaves of the first ten packets is a tenth of all windows to come.
+        let follows = view.held_back || self.spare.follows(view);
+        if self.lacks_room(view) || follows && !knows_losses(view) {
             return Repairs::NONE;
         }
         let sent = view.repairs_in_flight.saturating_add(view.queued.into());

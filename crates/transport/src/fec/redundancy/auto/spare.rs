@@ -60,6 +60,14 @@ impl Spare {
         self.interval
     }
 
+    /// Whether the burst that has just ended followed another within a round trip.
+    pub(super) fn follows(&self, view: &RedundancyView) -> bool {
+        let soon = view
+            .burst_interval
+            .is_some_and(|interval| interval < view.smoothed_rtt);
+        self.ended > 1 && soon
+    }
+
     /// Bytes of the usual burst.
     pub(super) fn bytes(&self) -> f64 {
         self.bytes
