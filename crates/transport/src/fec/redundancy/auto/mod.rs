@@ -367,7 +367,7 @@ impl RedundancyScheduler for Auto {
             .on_link(self.waits.most_time_of(view.datagram_bytes as f64));
         if self.spare.note(occasion, view) {
             let bursts = Bursts {
-                interval: self.spare.interval(),
+                interval: self.spare.interval(view),
                 bytes: self.spare.bytes(),
                 packet_time: self.waits.packet_time(view),
                 most_time: self.waits.most_time_of(self.spare.bytes()),

@@ -53,8 +53,9 @@ fn mix(value: &mut f64, news: f64, weight: f64) {
 
 impl Spare {
     /// Seconds from a burst's beginning to that of the next; 0 while that is not known.
-    pub(super) fn interval(&self) -> f64 {
-        if self.ended < KNOWN {
+    pub(super) fn interval(&self, view: &RedundancyView) -> f64 {
+        // Messages follow each other; of others one may be all there is.
+        if view.lifetime.is_none() && self.ended < KNOWN {
             return 0.0;
         }
         self.interval
