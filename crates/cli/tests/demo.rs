@@ -242,7 +242,7 @@ fn erasure_correction_stands_beside_plain_or_not_at_all() {
             "--cc",
             "bbr3,newreno",
             "--requests",
-            "24",
+            "96",
             "--json",
         ];
         let out = demo(folder.path(), &[&args[..], fec].concat());
@@ -266,8 +266,8 @@ fn erasure_correction_stands_beside_plain_or_not_at_all() {
     for link in auto["requests"]["links"].as_array().expect("links") {
         let (plain, coded) = (&link["plain"], &link["with_fec"]);
         for arm in [plain, coded] {
-            assert_eq!(arm["requests"], 24);
-            assert_eq!(arm["answered"], 24);
+            assert_eq!(arm["requests"], 96);
+            assert_eq!(arm["answered"], 96);
             assert!(arm["p95_ms"].as_f64() >= arm["median_ms"].as_f64(), "{arm}");
             // These links lose packets, and it is said so.
             assert!(arm["packets_dropped"].as_u64() > Some(0), "{arm}");
