@@ -49,6 +49,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-bto",
     "fec-buffer",
     "fec-clean",
+    "fec-limits",
     "fec-shared",
     "fec-short",
     "fec-bulk",

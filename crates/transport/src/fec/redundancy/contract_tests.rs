@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Occasion, RedundancyView, Repairs, flec, registry};
+use super::{InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry};
 use crate::{
     fec::{LossEstimate, Strength},
     time::Instant,
@@ -92,6 +92,22 @@ prop_compose! {
     }
 }
 
+/// A packet that came back, of such a view's times and counts.
+fn measured(view: &RedundancyView) -> Measured {
+    let told = view.burst_interval.is_some();
+    Measured {
+        sent: view.now,
+        round_trip: view.smoothed_rtt,
+        after_repair: told.then_some(view.one_way_delay),
+        in_burst: Some(InBurst {
+            burst: view.sources % 4,
+            packets: u32::from(view.held),
+            bytes: view.burst_bytes,
+        })
+        .filter(|_| view.idle),
+    }
+}
+
 fn occasion() -> impl Strategy<Value = Occasion> {
     prop::sample::select(vec![
         Occasion::SlotFree,
@@ -114,6 +130,7 @@ proptest! {
                 let quirl = scheduler.name().starts_with("quirl");
                 prop_assert!(quirl || repairs.count <= flec::MOST, "{scheduler:?} {repairs:?}");
                 let _ = (scheduler.timer(), scheduler.plans(view.sources));
+                scheduler.on_round_trip(view.now, measured(view));
             }
         }
     }

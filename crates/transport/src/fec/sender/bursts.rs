@@ -83,15 +83,7 @@ impl Bursts {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn packet(path: u32, number: u64) -> Departure {
-        Departure {
-            path: PathId(path),
-            number,
-            at: Instant::ZERO + Duration::from_millis(number),
-        }
-    }
+    use super::{super::departures::tests::packet, *};
 
     fn send(bursts: &mut Bursts, path: u32, numbers: std::ops::Range<u64>) {
         bursts.on_pause();

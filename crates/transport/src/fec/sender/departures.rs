@@ -53,10 +53,10 @@ impl Departures {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::fec::sender) mod tests {
     use super::*;
 
-    fn packet(path: u32, number: u64) -> Departure {
+    pub(in crate::fec::sender) fn packet(path: u32, number: u64) -> Departure {
         Departure {
             path: PathId(path),
             number,

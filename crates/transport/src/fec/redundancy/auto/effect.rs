@@ -20,7 +20,7 @@ const ALONE: f64 = 4.0;
 /// The next two bursts begin within so many times what bursts are usually apart. Of two that are single packets only one is
 /// acknowledged by itself.
 const NEXT: f64 = 2.25;
-/// Where it begins later than a round trip, it begins within so many times that.
+/// On a short thin path, where it is later than a round trip, the next one begins within so many times that.
 const NEXT_ONE: f64 = 1.25;
 /// Single repair symbols are so many round trips apart.
 const APART: f64 = 6.0;
@@ -81,7 +81,7 @@ pub(super) struct Bursts {
     /// Bytes of one.
     pub bytes: f64,
     /// Seconds that the link takes for a full packet, at least; 0 while that is not known.
-    pub packet_time: f64,
+    pub least_packet_time: f64,
     /// Seconds that the link takes for such a burst, at most, if that is known.
     pub most_time: Option<f64>,
 }
@@ -158,7 +158,7 @@ impl Effect {
         self.usual = view.smoothed_rtt.as_secs_f64();
         // On a short thin path the link takes longer for a burst and a repair symbol than a round trip does.
         let packets = bytes / view.datagram_bytes.max(1) as f64 + 1.0;
-        let takes = packets * bursts.packet_time;
+        let takes = packets * bursts.least_packet_time;
         if self.usual < interval && interval < takes {
             self.usual = NEXT_ONE * interval;
         }
@@ -435,6 +435,56 @@ mod tests {
         let sent = link.play(2, 6, false);
         assert!(!link.effect.is_shy(at(6_000)));
         assert!(sent > 200, "{sent}");
+    }
+
+    #[test]
+    fn where_the_link_takes_longer_than_until_the_next_burst_it_is_tried() {
+        let short = RedundancyView {
+            smoothed_rtt: Duration::from_millis(12),
+            ..view(1, 0.02)
+        };
+        for (takes, room) in [(0.006, Room::Enough), (0.007, Room::Trial)] {
+            let mut effect = Effect::default();
+            let bursts = Bursts {
+                least_packet_time: takes,
+                ..bursts(0.013, 1_250.0)
+            };
+            effect.on_burst(&short, bursts);
+            assert_eq!(effect.room(&short), room);
+        }
+    }
+
+    #[test]
+    fn messages_that_grow_are_tried_anew() {
+        let mut link = Link::new(1.0);
+        link.play(0, 2, true);
+        let view = RedundancyView {
+            now: at(2_000),
+            smoothed_rtt: Duration::from_millis(50),
+            deadline: Some(at(2_100)),
+            ..view(4, 0.02)
+        };
+        for (bytes, room) in [(1_800.0, Room::Enough), (1_900.0, Room::Trial)] {
+            link.effect.on_burst(&view, bursts(0.01, bytes));
+            // The latest trial was long ago.
+            link.effect.used = None;
+            assert_eq!(link.effect.room(&view), room, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn no_headers_while_no_trial_is_due() {
+        let mut effect = Effect::default();
+        let view = view(4, 0.02);
+        effect.on_burst(&view, bursts(0.02, 1_250.0));
+        assert!(!effect.is_silent(&view));
+        effect.on_repairs(view.now, 1, 2e-3);
+        assert!(effect.is_silent(&view));
+        let later = RedundancyView {
+            now: view.now + view.smoothed_rtt.mul_f64(APART + 1.0),
+            ..view
+        };
+        assert!(!effect.is_silent(&later));
     }
 
     #[test]

@@ -369,7 +369,7 @@ impl RedundancyScheduler for Auto {
             let bursts = Bursts {
                 interval: self.spare.interval(view),
                 bytes: self.spare.bytes(),
-                packet_time: self.waits.packet_time(view),
+                least_packet_time: self.waits.least_packet_time(view),
                 most_time: self.waits.most_time_of(self.spare.bytes()),
             };
             self.effect.on_burst(view, bursts);
@@ -647,6 +647,35 @@ mod tests {
         auto.ask(Occasion::Feedback, &found);
         found.slow_start = false;
         assert_eq!(auto.ask(Occasion::BurstEnd, &found).count, 0);
+    }
+
+    #[test]
+    fn what_is_assumed_gets_nothing_where_burst_follows_burst() {
+        let ask = |losses: f64, interval: u64| {
+            let mut auto = auto("");
+            let mut counts = Vec::new();
+            for burst in 0..3 {
+                let mut view = RedundancyView {
+                    now: at(1_000 + burst * interval),
+                    burst_bytes: 12_500,
+                    burst_interval: Some(Duration::from_millis(interval)),
+                    ..view(10, 0.0)
+                };
+                view.loss = LossEstimate {
+                    packets: 20.0,
+                    now: (losses, 20.0),
+                    ..LossEstimate::default()
+                };
+                auto.ask(Occasion::SlotFree, &view);
+                counts.push(auto.ask(Occasion::BurstEnd, &view).count);
+            }
+            counts
+        };
+        let soon = ask(0.0, 30);
+        assert!(soon[0] > 0, "the first may be all there is");
+        assert_eq!(soon[1..], [0, 0]);
+        assert!(ask(0.0, 100).iter().all(|count| *count > 0));
+        assert!(ask(2.0, 30).iter().all(|count| *count > 0));
     }
 
     #[test]

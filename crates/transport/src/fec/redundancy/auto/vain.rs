@@ -15,7 +15,6 @@ const BURSTS: u32 = 4;
 /// For how long, and at most: twice as long each time, until there is use for a repair symbol.
 const SILENT: Duration = Duration::from_secs(1);
 const MOST_SILENT: Duration = Duration::from_secs(16);
-
 /// A burst that is so many times as long is another one.
 const GROWN: u64 = 2;
 

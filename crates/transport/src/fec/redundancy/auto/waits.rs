@@ -96,9 +96,9 @@ impl Waits {
         self.mean += (wait - self.mean) / f64::from(self.packets.min(RESTS_ON));
     }
 
-    /// Seconds that the link takes for a full packet, by packets that did not wait; 0 where all had about the size of those with
+    /// Seconds that the link takes for a full packet, at least, by packets that did not wait; 0 where all had about the size of those with
     /// the shortest round trip.
-    pub(super) fn packet_time(&self, view: &RedundancyView) -> f64 {
+    pub(super) fn least_packet_time(&self, view: &RedundancyView) -> f64 {
         let usual = self.usual();
         if usual.packets < KNOWN {
             return 0.0;
@@ -145,12 +145,16 @@ mod tests {
     use crate::fec::redundancy::InBurst;
 
     fn packet(round_trip: f64, bytes: u64, packets: u32) -> Measured {
+        of_burst(0, round_trip, bytes, packets)
+    }
+
+    fn of_burst(burst: u64, round_trip: f64, bytes: u64, packets: u32) -> Measured {
         Measured {
             sent: Instant::ZERO,
             round_trip: Duration::from_secs_f64(round_trip),
             after_repair: None,
             in_burst: Some(InBurst {
-                burst: 0,
+                burst,
                 packets,
                 bytes,
             }),
@@ -201,7 +205,40 @@ mod tests {
             ..view(4, 0.02)
         };
         assert_eq!(waits.cost(&view), 0.0);
-        assert!((waits.packet_time(&view) - 0.01).abs() < 1e-3);
+        assert!((waits.least_packet_time(&view) - 0.01).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_waits_for_its_own_burst_tells_nothing() {
+        let mut waits = Waits::default();
+        for ms in (0..1_000).step_by(10) {
+            for packets in 1..=6_u32 {
+                let round_trip = 0.05 + f64::from(packets) * 0.01;
+                waits.on_round_trip(
+                    at(ms),
+                    of_burst(ms, round_trip, 1_250 * u64::from(packets), packets),
+                );
+            }
+        }
+        assert_eq!(waits.cost(&view(4, 0.02)), 0.0);
+    }
+
+    /// Bursts of two packets 1 ms apart: a link that is fast enough is not what they wait for.
+    #[test]
+    fn a_delay_that_varies_is_no_full_link() {
+        let mut waits = Waits::default();
+        for ms in (0..1_000).step_by(10) {
+            let varies = if ms % 40 == 0 { 0.08 } else { 0.06 };
+            waits.on_round_trip(at(ms), of_burst(ms, varies, 1_250, 1));
+            waits.on_round_trip(at(ms), of_burst(ms, varies + 1e-3, 2_500, 2));
+        }
+        let view = RedundancyView {
+            lifetime: Some(Duration::from_millis(40)),
+            ..view(4, 0.02)
+        };
+        let cost = waits.cost(&view);
+        assert!((cost - BUSY * 1e-3).abs() < 1e-6, "{cost}");
+        assert!(waits.is_short(&view), "5 ms on average, were it the link");
     }
 
     #[test]
