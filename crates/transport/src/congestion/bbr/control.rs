@@ -26,8 +26,10 @@ impl Bbr {
         let gain = gain * (1.0 - self.params.pacing_margin) * self.loss_compensation();
         let rate = self.bw.mul_f64(gain);
         // While the pipe is not known to be full a low estimate must not slow the search.
-        if self.full_pipe.reached || rate > self.pacing_rate {
+        if self.full_pipe.reached {
             self.pacing_rate = rate;
+        } else {
+            self.pacing_rate = self.even.bound(rate.max(self.pacing_rate), self.bw);
         }
     }
 

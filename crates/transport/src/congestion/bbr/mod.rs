@@ -33,7 +33,7 @@ use self::{
     params::Params,
     probe_rtt::ProbeRtt,
     state::State,
-    taut::{Ledger, QueueView, Share},
+    taut::{Even, Ledger, QueueView, Share},
     undo::{Recovery, Undo},
 };
 use super::{
@@ -117,6 +117,8 @@ struct Bbr {
     queue: QueueView,
     /// Present while others keep the queue full.
     share: Option<Share>,
+    /// How fast short bursts may leave.
+    even: Even,
 
     pacing_rate: Rate,
     quantum: u64,
@@ -157,6 +159,7 @@ impl Bbr {
             ledger: Ledger::default(),
             queue: QueueView::new(context.now),
             share: None,
+            even: Even::default(),
             pacing_rate: Rate::ZERO,
             quantum: 0,
             ack_request: None,
@@ -213,6 +216,7 @@ impl CongestionController for Bbr {
         self.cwnd_limited.this_round |=
             event.bytes_in_flight.saturating_add(self.mtu) > self.window;
         self.share_on_sent(event);
+        self.even_on_sent(event);
     }
 
     fn on_ack(&mut self, event: &AckEvent) {

@@ -3,9 +3,10 @@
 //! Purpose: the rules that make BBR tell random loss from congestion and share a queue that others
 //! keep full. Reasoning, formulae and ablation: `docs/bbr3-taut.md`.
 //! Owns: [`TautRules`], the loss account ([`ledger`]), what the RTT says about the queue
-//! ([`queue`]), the window held beside others ([`share`]).
+//! ([`queue`]), the window held beside others ([`share`]), the pace of short bursts ([`even`]).
 //! Does not own: states, gains and the model, which are those of `bbr3`.
 
+mod even;
 mod ledger;
 mod queue;
 mod share;
@@ -15,9 +16,9 @@ mod tests;
 
 use std::time::Duration;
 
-pub(super) use self::{ledger::Ledger, queue::QueueView, share::Share};
+pub(super) use self::{even::Even, ledger::Ledger, queue::QueueView, share::Share};
 use super::{
-    super::{CongestionController, ControllerContext, ControllerFactory, LossEvent},
+    super::{CongestionController, ControllerContext, ControllerFactory, LossEvent, SentEvent},
     Bbr,
     model::Sample,
     params::Params,
@@ -60,6 +61,8 @@ pub struct TautRules {
     /// Startup's window does not hold a mouse back, least where somebody else's queue makes round
     /// trips longer.
     pub wide_start: bool,
+    /// Where the application never lets Startup end, it paces slower if round after round loses too much.
+    pub even_bursts: bool,
 }
 
 impl TautRules {
@@ -74,6 +77,7 @@ impl TautRules {
         pace_for_loss: true,
         gentle_top: true,
         wide_start: true,
+        even_bursts: true,
     };
 
     /// No rule: `bbr3` under another name.
@@ -87,10 +91,11 @@ impl TautRules {
         pace_for_loss: false,
         gentle_top: false,
         wide_start: false,
+        even_bursts: false,
     };
 
     /// The names that [`Self::set`] knows.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 10] = [
         "excess-loss",
         "confirm-min-rtt",
         "share",
@@ -100,6 +105,7 @@ impl TautRules {
         "pace-for-loss",
         "gentle-top",
         "wide-start",
+        "even-bursts",
     ];
 
     /// Switches one rule by its name; returns whether there is such a rule.
@@ -114,6 +120,7 @@ impl TautRules {
             "pace-for-loss" => &mut self.pace_for_loss,
             "gentle-top" => &mut self.gentle_top,
             "wide-start" => &mut self.wide_start,
+            "even-bursts" => &mut self.even_bursts,
             _ => return false,
         };
         *rule = on;
@@ -187,6 +194,11 @@ impl Bbr {
         let lost = sent.filter(|sent| !self.is_of_startup(*sent)).count();
         let learn = !self.cycle.probe_sample;
         self.ledger.count(0.0, lost as f64, high, learn);
+        if self.is_in_search() {
+            for packet in event.packets {
+                self.even.on_lost(packet.packet_number);
+            }
+        }
     }
 
     /// Enters deliveries into the account, and the RTT into the view of the queue.
@@ -200,6 +212,30 @@ impl Bbr {
         let learn = !self.cycle.probe_sample && !self.is_of_startup(sample.newest_sent);
         let acked = sample.newly_acked as f64 / self.mtu as f64;
         self.ledger.count(acked, 0.0, high, learn);
+        self.even_bursts(sample);
+    }
+
+    /// Looks in an application-limited Startup for bursts that leave too fast.
+    fn even_bursts(&mut self, sample: &Sample) {
+        if !self.is_in_search() {
+            self.even.clear();
+            return;
+        }
+        self.even.on_sample(sample.app_limited);
+        if self.rounds.started {
+            self.even.on_round(sample.now, self.pacing_rate);
+        }
+    }
+
+    pub(super) fn even_on_sent(&mut self, event: &SentEvent) {
+        if self.is_in_search() {
+            self.even.on_sent(event, self.bw);
+        }
+    }
+
+    /// Whether the rule `even-bursts` is in force.
+    fn is_in_search(&self) -> bool {
+        self.params.rules.even_bursts && self.state == State::Startup && !self.full_pipe.reached
     }
 
     /// Looks for a queue that was there before us. After the growth of the last round is known.
