@@ -783,7 +783,7 @@ impl Connection {
                     number,
                     at: now,
                 };
-                sender.on_packet_sent(packet, builder.len() - before);
+                sender.on_packet_sent(packet, builder.len() - before, flags.repeats);
                 if is_source {
                     self.ask_for_redundancy(now, Occasion::SlotFree);
                 }

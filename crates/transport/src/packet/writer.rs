@@ -24,6 +24,8 @@ pub struct PacketFlags {
     pub has_data: bool,
     /// Carries a frame other than ACK, PATH_ACK, PING and PADDING.
     pub has_more: bool,
+    /// Carries stream data that left before.
+    pub repeats: bool,
 }
 
 /// Writes frames into the payload of one packet.
@@ -210,6 +212,11 @@ impl<'a> PacketWriter<'a> {
             fin,
         });
         true
+    }
+
+    /// The stream data written last left before.
+    pub fn note_repeat(&mut self) {
+        self.flags.repeats = true;
     }
 
     /// How many bytes of CRYPTO data fit; 0 when not even one does.

@@ -525,6 +525,7 @@ impl StreamSet {
             self.stats.sent_bytes += len;
         } else {
             self.stats.retransmitted_bytes += len;
+            packet.note_repeat();
         }
         self.on_stream_sent(id, len);
         if demand != Demand::Now {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry};
+use super::{ByCompany, InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry};
 use crate::{
     fec::{LossEstimate, Strength},
     time::Instant,
@@ -79,6 +79,7 @@ prop_compose! {
             message_ends: idle,
             next_message_at: told.then(|| at(next)),
             loss,
+            by_company: ByCompany::default(),
             repair_loss: slow_start.then_some(elsewhere),
             expected_losses: expected_losses * 300.0,
             several: held_back,

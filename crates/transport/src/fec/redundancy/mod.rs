@@ -83,6 +83,26 @@ pub struct InBurst {
     pub bytes: u64,
 }
 
+/// Packets so far, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fates {
+    /// Packets.
+    pub packets: u64,
+    /// Of these, lost ones.
+    pub lost: u64,
+    /// Lost ones whose predecessor was not.
+    pub rows: u64,
+}
+
+/// Packets by whether a repair symbol had left within a round trip before them, or leaves with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByCompany {
+    /// None had.
+    pub alone: Fates,
+    /// One had, or does.
+    pub beside_repairs: Fates,
+}
+
 /// What a scheduler sees. The default is a view in which nothing has happened, to begin a test with.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
@@ -155,6 +175,8 @@ pub struct RedundancyView {
     /// The path's losses, as far as known; over several paths, those that the source symbols whose fate is
     /// open have to expect together.
     pub loss: LossEstimate,
+    /// Packets of the path of the latest one by whether repair symbols left beside them: counts since the connection began.
+    pub by_company: ByCompany,
     /// The losses of the path that repair symbols take; `None` if most source symbols take it too.
     pub repair_loss: Option<LossEstimate>,
     /// Losses to be expected among the source symbols whose fate is open, each on its path. Zverev (2023),

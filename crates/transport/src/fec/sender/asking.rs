@@ -82,6 +82,7 @@ impl FecSender {
             one_way_delay: outlook.one_way_delay.unwrap_or(self.path.smoothed_rtt / 2),
             expected_losses: self.source.in_flight() as f64 * loss.rate,
             loss,
+            by_company: self.company.seen(),
             repair_loss: None,
             several: outlook.several,
             paths: 1,

@@ -39,9 +39,13 @@ impl Bursts {
         };
     }
 
-    /// An ack-eliciting packet left, without a repair symbol.
-    pub(super) fn on_sent(&mut self, packet: Departure, bytes: usize) {
+    /// An ack-eliciting packet left, without a repair symbol. One that repeats what left before begins no burst: the application
+    /// did not.
+    pub(super) fn on_sent(&mut self, packet: Departure, bytes: usize, repeats: bool) {
         let Departure { path, number, at } = packet;
+        if repeats && self.left.packets == 0 {
+            return;
+        }
         if self.left.packets == 0 {
             let before = self.began.replace(at);
             self.interval = before.map(|before| at.saturating_since(before));
@@ -88,7 +92,7 @@ mod tests {
     fn send(bursts: &mut Bursts, path: u32, numbers: std::ops::Range<u64>) {
         bursts.on_pause();
         for number in numbers {
-            bursts.on_sent(packet(path, number), 1_000);
+            bursts.on_sent(packet(path, number), 1_000, false);
         }
     }
 
@@ -120,6 +124,18 @@ mod tests {
             none,
             of(1, 1)
         ]));
+    }
+
+    #[test]
+    fn what_is_repeated_begins_none() {
+        let mut bursts = Bursts::default();
+        send(&mut bursts, 0, 0..3);
+        bursts.on_pause();
+        bursts.on_sent(packet(0, 3), 1_000, true);
+        assert_eq!((bursts.of(packet(0, 3)), bursts.left_bytes()), (None, 0));
+        bursts.on_sent(packet(0, 4), 1_000, false);
+        bursts.on_sent(packet(0, 5), 1_000, true);
+        assert_eq!(bursts.of(packet(0, 5)), of(1, 2));
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl FecSender {
     /// A packet was declared lost.
     pub fn on_packet_lost(&mut self, path: PathId, number: PacketNumber) {
         self.monitors.of(path).on_lost(number);
+        self.company.on_lost(path, number);
     }
 
     /// Acknowledgements and losses of a path were told.

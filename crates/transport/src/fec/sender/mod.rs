@@ -8,6 +8,7 @@
 
 mod asking;
 mod bursts;
+mod company;
 mod departures;
 mod fates;
 
@@ -18,6 +19,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 pub use departures::Departure;
 
 use bursts::Bursts;
+use company::Company;
 use departures::Departures;
 
 use super::{
@@ -120,6 +122,7 @@ pub struct FecSender {
     paths: Paths,
     departures: Departures,
     bursts: Bursts,
+    company: Company,
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
@@ -161,6 +164,7 @@ impl FecSender {
             paths: Paths::default(),
             departures: Departures::default(),
             bursts: Bursts::default(),
+            company: Company::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain_bytes: 0,
@@ -286,10 +290,11 @@ impl FecSender {
         id
     }
 
-    /// An ack-eliciting packet of so many bytes left, without a repair symbol.
-    pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize) {
+    /// An ack-eliciting packet of so many bytes left, without a repair symbol; `repeats` if it has stream data that left before.
+    pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize, repeats: bool) {
         self.monitors.of(packet.path).on_sent(packet.number);
-        self.bursts.on_sent(packet, bytes);
+        self.bursts.on_sent(packet, bytes, repeats);
+        self.company.on_sent(packet, false, self.path.smoothed_rtt);
     }
 
     /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
@@ -407,6 +412,8 @@ impl FecSender {
     pub fn on_repair(&mut self, plan: &RepairPlan, bytes: usize, departure: Departure) {
         self.monitors.of(departure.path).on_sent(departure.number);
         self.departures.note(departure);
+        self.company
+            .on_sent(departure, true, self.path.smoothed_rtt);
         let added = self.queue.pop();
         self.stats.repairs_sent += 1;
         self.stats.repair_bytes_sent += bytes as u64;

@@ -13,6 +13,7 @@ mod model;
 mod spare;
 mod start_up;
 mod strain;
+mod toll;
 mod trains;
 mod vain;
 mod waits;
@@ -25,6 +26,7 @@ use effect::{Bursts, Effect, Room};
 use spare::Spare;
 use start_up::StartUp;
 use strain::Strain;
+use toll::Toll;
 use vain::Vain;
 use waits::Waits;
 use worth::{flow_window, has_queue, slot};
@@ -94,6 +96,8 @@ pub struct Auto {
     waits: Waits,
     /// Bursts that were protected for nothing.
     vain: Vain,
+    /// What is lost for repair symbols.
+    toll: Toll,
     /// When deadlines called for repair symbols last that did not leave for want of a trial.
     wanted: Option<Instant>,
     /// Source symbols seen so far.
@@ -151,6 +155,7 @@ impl Auto {
             effect: Effect::default(),
             waits: Waits::default(),
             vain: Vain::default(),
+            toll: Toll::default(),
             wanted: None,
             sources: 0,
             held_back: None,
@@ -212,7 +217,8 @@ impl Auto {
 
     /// Whether a repair symbol would meet a queue that overflows, our own or one that others fill.
     fn lacks_room(&mut self, view: &RedundancyView) -> bool {
-        self.overshoots(view) || self.is_crowded(view)
+        let toll = self.terms.cost && self.toll.forbids(view.now);
+        toll || self.overshoots(view) || self.is_crowded(view)
     }
 
     /// What deadlines call for, as far as there is room; where that is not known, nothing before a trial.
@@ -363,8 +369,12 @@ impl RedundancyScheduler for Auto {
             self.sources = view.sources;
             self.deadlines.on_symbol(view, self.terms.retry);
         }
-        self.spare
-            .on_link(self.waits.most_time_of(view.datagram_bytes as f64));
+        self.toll.note(view);
+        let full = view.datagram_bytes as f64;
+        self.spare.on_link(
+            self.waits.least_time_of(full),
+            self.waits.most_time_of(full),
+        );
         if self.spare.note(occasion, view) {
             let bursts = Bursts {
                 interval: self.spare.interval(view),

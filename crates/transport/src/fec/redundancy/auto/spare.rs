@@ -33,7 +33,8 @@ pub(super) struct Spare {
     in_burst: bool,
     /// Bursts that ended.
     ended: u32,
-    /// Seconds that the link takes for a full packet at most, if that is known.
+    /// Seconds that the link takes for a full packet at least, and at most, as far as that is known.
+    least: f64,
     most: Option<f64>,
     /// Of the usual burst: bytes, and seconds from its beginning to that of the next.
     bytes: f64,
@@ -74,9 +75,9 @@ impl Spare {
         self.bytes
     }
 
-    /// The link takes no more seconds than these for a full packet.
-    pub(super) fn on_link(&mut self, most: Option<f64>) {
-        self.most = most;
+    /// The link takes so many seconds for a full packet at least, and at most.
+    pub(super) fn on_link(&mut self, least: f64, most: Option<f64>) {
+        (self.least, self.most) = (least, most);
     }
 
     /// Sees what left, and how the path is. Whether a burst begins.
@@ -129,10 +130,10 @@ impl Spare {
         // Packets of a long burst wait for each other: half of it on average.
         let usual = self.bytes.min(full).max(self.bytes / 2.0);
         let longer = self.round_trip - view.min_rtt.as_secs_f64();
-        if view.several || self.ended < KNOWN || usual < 1.0 || longer <= 0.0 {
+        if view.several || self.ended < KNOWN || usual < 1.0 {
             return 0.0;
         }
-        let takes = longer * full / usual;
+        let takes = (longer * full / usual).max(self.least);
         self.most.map_or(takes, |most| takes.min(most))
     }
 

@@ -3,7 +3,8 @@
 //! Owns: [`Trains`]. Does not own: what follows of it (`waits.rs`, `spare.rs`, `effect.rs`).
 //!
 //! Packets of a burst arrive no closer to each other, on average, than the link takes for them, however its delay varies; further
-//! apart where the pacer spreads them. So what is told here is never too little for long.
+//! apart where the pacer spreads them. So what is told here is never too little for long; and where they arrive further apart than
+//! they left, it is what the link takes.
 
 use crate::{
     fec::redundancy::{InBurst, Measured},
@@ -15,17 +16,20 @@ const APART: u64 = 1_000;
 /// Bursts from which that is known, and on which it rests, about.
 const KNOWN: u32 = 8;
 const RESTS_ON: u32 = 32;
+/// The link spreads packets that arrive so many times as far apart as they left.
+const SPREAD: f64 = 1.25;
 
 /// What bursts of several packets tell of the link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Trains {
-    /// The first packet of a burst that came back: when it arrived, to a constant, and its place.
-    first: Option<(Instant, InBurst)>,
-    /// Seconds a byte, by the latest of that burst.
-    latest: Option<f64>,
+    /// The first packet of a burst that came back: when it left and arrived, to a constant, and its place.
+    first: Option<(Instant, Instant, InBurst)>,
+    /// Seconds a byte, by the latest of that burst: when it left, and when it arrived.
+    latest: Option<(f64, f64)>,
     bursts: u32,
     /// Seconds a byte, on average.
-    mean: f64,
+    left: f64,
+    arrived: f64,
 }
 
 impl Trains {
@@ -35,26 +39,35 @@ impl Trains {
         };
         let arrived = packet.sent + packet.round_trip;
         match self.first {
-            Some((first, from)) if from.burst == place.burst => {
+            Some((left, first, from)) if from.burst == place.burst => {
                 let bytes = place.bytes.saturating_sub(from.bytes);
                 if bytes >= APART {
-                    let apart = arrived.saturating_since(first).as_secs_f64();
-                    self.latest = Some(apart / bytes as f64);
+                    let a_byte =
+                        |to: Instant, from| to.saturating_since(from).as_secs_f64() / bytes as f64;
+                    self.latest = Some((a_byte(packet.sent, left), a_byte(arrived, first)));
                 }
             }
             _ => {
-                if let Some(latest) = self.latest.take() {
+                if let Some((left, arrived)) = self.latest.take() {
                     self.bursts = self.bursts.saturating_add(1);
-                    self.mean += (latest - self.mean) / f64::from(self.bursts.min(RESTS_ON));
+                    let gain = 1.0 / f64::from(self.bursts.min(RESTS_ON));
+                    self.left += (left - self.left) * gain;
+                    self.arrived += (arrived - self.arrived) * gain;
                 }
-                self.first = Some((arrived, place));
+                self.first = Some((packet.sent, arrived, place));
             }
         }
     }
 
     /// Seconds that the link takes for so many bytes, at most; `None` while no bursts of several packets told.
     pub(super) fn time_of(&self, bytes: f64) -> Option<f64> {
-        (self.bursts >= KNOWN).then_some(bytes * self.mean)
+        (self.bursts >= KNOWN).then_some(bytes * self.arrived)
+    }
+
+    /// The same at least; 0 while nothing tells.
+    pub(super) fn least_time_of(&self, bytes: f64) -> f64 {
+        let spreads = self.arrived > SPREAD * self.left;
+        self.time_of(bytes).filter(|_| spreads).unwrap_or(0.0)
     }
 }
 
@@ -89,6 +102,16 @@ mod tests {
         let takes = after(9, 4, 5.0).time_of(1_250.0).unwrap();
         assert!((takes - 0.005).abs() < 1e-9, "{takes}");
         assert_eq!(after(9, 4, 0.0).time_of(1_250.0), Some(0.0));
+    }
+
+    #[test]
+    fn what_the_link_spreads_it_takes() {
+        let mut spread = after(9, 4, 5.0);
+        assert!((spread.least_time_of(1_250.0) - 0.005).abs() < 1e-9);
+        // The pacer did.
+        spread.left = spread.arrived;
+        assert_eq!(spread.least_time_of(1_250.0), 0.0);
+        assert_eq!(after(8, 4, 5.0).least_time_of(1_250.0), 0.0, "too few");
     }
 
     #[test]

@@ -25,6 +25,8 @@ const ENOUGH: u32 = 8;
 const FIRST: u32 = 2;
 /// Packets on which the mean rests, about.
 const RESTS_ON: u32 = 32;
+/// The part of a full packet from which a size tells what the link takes for one.
+const TELLING: f64 = 0.5;
 /// For how long the shortest is remembered, twice.
 const PERIOD: Duration = Duration::from_secs(5);
 /// Sizes are told apart by the half of a power of two: packets of one take the link at most so much longer than its others.
@@ -104,7 +106,9 @@ impl Waits {
             return 0.0;
         }
         let takes = usual.least.saturating_sub(view.min_rtt).as_secs_f64();
-        takes * view.datagram_bytes as f64 / usual.bytes.max(1) as f64
+        // What short packets take is the peer's time rather than the link's.
+        let full = view.datagram_bytes as f64;
+        takes * full / (usual.bytes as f64).max(full * TELLING)
     }
 
     /// Seconds that packets wait, on average.
@@ -119,6 +123,11 @@ impl Waits {
     /// Seconds that the link takes for so many bytes, at most, if that is known.
     pub(super) fn most_time_of(&self, bytes: f64) -> Option<f64> {
         self.trains.time_of(bytes)
+    }
+
+    /// The same at least; 0 if that is not known.
+    pub(super) fn least_time_of(&self, bytes: f64) -> f64 {
+        self.trains.least_time_of(bytes)
     }
 
     /// Seconds that all wait longer for a repair symbol.
@@ -194,18 +203,26 @@ mod tests {
 
     #[test]
     fn packets_of_other_sizes_take_longer_and_do_not_wait() {
-        let mut waits = Waits::default();
-        for ms in (0..1_000).step_by(10) {
-            let (bytes, takes) =
-                [(100, 50.8), (1_250, 60.0), (2_500, 70.0)][(ms / 10 % 3) as usize];
-            waits.on_round_trip(at(ms), packet(takes / 1e3, bytes, 1));
-        }
+        let of = |sizes: [(u64, f64); 3]| {
+            let mut waits = Waits::default();
+            for ms in (0..1_000).step_by(10) {
+                let (bytes, takes) = sizes[(ms / 10 % 3) as usize];
+                waits.on_round_trip(at(ms), packet(takes / 1e3, bytes, 1));
+            }
+            waits
+        };
+        // The first are one more than each of the others.
+        let waits = of([(1_250, 60.0), (100, 50.8), (2_500, 70.0)]);
         let view = RedundancyView {
             min_rtt: Duration::from_millis(50),
             ..view(4, 0.02)
         };
         assert_eq!(waits.cost(&view), 0.0);
         assert!((waits.least_packet_time(&view) - 0.01).abs() < 1e-3);
+        let short = of([(100, 50.8), (1_250, 60.0), (2_500, 70.0)]);
+        assert_eq!(short.cost(&view), 0.0);
+        let takes = short.least_packet_time(&view);
+        assert!(takes > 0.0 && takes < 0.01, "no more than is sure: {takes}");
     }
 
     #[test]

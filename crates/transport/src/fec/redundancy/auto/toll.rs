@@ -1,0 +1,212 @@
+//! Whether packets are lost for the repair symbols that left beside them.
+//!
+//! Owns: [`Toll`]. Does not own: which packets these are (`fec/sender/company.rs`), a queue that is long enough to be seen
+//! (`strain.rs`, `worth.rs`).
+//!
+//! Before a queue of a few packets a repair symbol takes the place of another packet, and nothing tells but that more are lost:
+//! what calls for more repair symbols. So where packets beside repair symbols are lost more often than others were, none leave
+//! until it is known whether packets are lost as often without them.
+
+use std::time::Duration;
+
+use crate::{
+    fec::redundancy::{ByCompany, Fates, RedundancyView},
+    time::Instant,
+};
+
+/// Packets of each kind from which something is told, and on which it rests, about.
+const ENOUGH: f64 = 32.0;
+const ALONE_RESTS_ON: f64 = 512.0;
+const BESIDE_RESTS_ON: f64 = 96.0;
+/// More are lost beside repair symbols if this part of the packets, so many deviations and half as many again are.
+const PART: f64 = 0.02;
+const DEVIATIONS: f64 = 4.0;
+const TIMES: f64 = 1.5;
+/// So heavy losses are asked about even if those of packets alone were, and again after so long, then four times as long each time.
+const HEAVY: f64 = 0.12;
+const AGAIN: Duration = Duration::from_secs(16);
+const MOST_AGAIN: Duration = Duration::from_secs(256);
+/// How long no repair symbol leaves until it is known at most, in round trips, and packets that tell.
+const WAITS: u32 = 32;
+const TELLING: f64 = 48.0;
+/// For how long none leaves after that, and at most: four times as long each time it is found again.
+const SHY: Duration = Duration::from_secs(4);
+const MOST_SHY: Duration = Duration::from_secs(64);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Count {
+    packets: f64,
+    lost: f64,
+    rows: f64,
+}
+
+impl Count {
+    fn add(&mut self, before: Fates, now: Fates, rests_on: f64) {
+        let packets = now.packets.saturating_sub(before.packets) as f64;
+        let kept = (1.0 - packets / rests_on).max(0.0);
+        self.packets = self.packets * kept + packets;
+        self.lost = self.lost * kept + now.lost.saturating_sub(before.lost) as f64;
+        self.rows = self.rows * kept + now.rows.saturating_sub(before.rows) as f64;
+    }
+
+    fn rate(&self) -> f64 {
+        self.lost / self.packets.max(ENOUGH)
+    }
+}
+
+/// What is known of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Toll {
+    seen: ByCompany,
+    alone: Count,
+    beside: Count,
+    /// Since when none leaves until it is known.
+    asks: Option<Instant>,
+    /// When to ask about heavy losses again, and after how long.
+    again: Option<(Instant, Duration)>,
+    /// None until then, and for how long that was.
+    shy: Option<(Instant, Duration)>,
+}
+
+impl Toll {
+    /// Sees what became of packets.
+    pub(super) fn note(&mut self, view: &RedundancyView) {
+        if view.several {
+            return;
+        }
+        let seen = std::mem::replace(&mut self.seen, view.by_company);
+        self.alone
+            .add(seen.alone, view.by_company.alone, ALONE_RESTS_ON);
+        self.beside.add(
+            seen.beside_repairs,
+            view.by_company.beside_repairs,
+            BESIDE_RESTS_ON,
+        );
+        let Some(since) = self.asks else {
+            if !self.is_shy(view.now) && (self.is_more() || self.is_heavy(view.now)) {
+                self.asks = Some(view.now);
+                self.alone = Count::default();
+            }
+            return;
+        };
+        let waited = view.now.saturating_since(since);
+        if self.alone.packets < TELLING && waited < view.smoothed_rtt.saturating_mul(WAITS) {
+            return;
+        }
+        self.asks = None;
+        if self.is_more() {
+            let shy = match self.shy {
+                Some((until, shy)) if view.now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
+                _ => SHY,
+            };
+            self.shy = Some((view.now + shy, shy));
+        } else {
+            let before = self.again.map_or(Duration::ZERO, |(_, before)| before);
+            let after = (before * 4).clamp(AGAIN, MOST_AGAIN);
+            self.again = Some((view.now + after, after));
+        }
+        self.beside = Count::default();
+    }
+
+    /// Whether more are lost beside repair symbols than chance has it.
+    fn is_more(&self) -> bool {
+        let (alone, beside) = (self.alone, self.beside);
+        let mean = (alone.rate() + PART) * beside.packets;
+        let row = (beside.lost / beside.rows.max(1.0)).max(1.0);
+        alone.packets >= ENOUGH
+            && beside.packets >= ENOUGH
+            && beside.lost > mean + DEVIATIONS * (mean * row).sqrt()
+            && beside.rate() > TIMES * alone.rate()
+    }
+
+    /// Whether losses are heavy, and nobody asked why for long.
+    fn is_heavy(&self, now: Instant) -> bool {
+        let due = self.again.is_none_or(|(at, _)| at <= now);
+        due && self.beside.packets >= ENOUGH && self.beside.rate() > HEAVY
+    }
+
+    fn is_shy(&self, now: Instant) -> bool {
+        self.shy.is_some_and(|(until, _)| now < until)
+    }
+
+    /// Whether none may leave now.
+    pub(super) fn forbids(&self, now: Instant) -> bool {
+        self.asks.is_some() || self.is_shy(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{at, view},
+        *,
+    };
+
+    /// Ten packets every 100 ms, by the policy's leave beside repair symbols: whether packets of each kind are lost, every so
+    /// many. Of so many seconds those in which repair symbols left.
+    fn seconds_with(seconds: u64, alone: u64, beside: u64) -> f64 {
+        let mut toll = Toll::default();
+        let mut by_company = ByCompany::default();
+        let mut used = 0;
+        for tick in 0..seconds * 10 {
+            let now = at(100 * tick);
+            // Nothing is known to be lost in the first second.
+            let repairs = tick > 10 && !toll.forbids(now);
+            used += u64::from(repairs);
+            let (fates, every) = if repairs {
+                (&mut by_company.beside_repairs, beside)
+            } else {
+                (&mut by_company.alone, alone)
+            };
+            for _ in 0..10 {
+                fates.packets += 1;
+                let lost = fates.packets.is_multiple_of(every);
+                fates.lost += u64::from(lost);
+                fates.rows += u64::from(lost);
+            }
+            toll.note(&RedundancyView {
+                now,
+                by_company,
+                ..view(4, 0.02)
+            });
+        }
+        used as f64 / 10.0
+    }
+
+    #[test]
+    fn as_many_lost_with_and_without_is_no_reason() {
+        assert!(seconds_with(60, 50, 50) > 58.0);
+        assert!(seconds_with(60, 20, 25) > 58.0);
+    }
+
+    #[test]
+    fn heavy_losses_are_asked_about_now_and_then() {
+        let used = seconds_with(300, 6, 6);
+        assert!((290.0..298.9).contains(&used), "{used}");
+    }
+
+    #[test]
+    fn who_loses_by_them_does_without() {
+        let used = seconds_with(120, 50, 4);
+        assert!(used < 12.0, "{used}");
+    }
+
+    #[test]
+    fn several_paths_tell_nothing() {
+        let mut toll = Toll::default();
+        let lost = Fates {
+            packets: 100,
+            lost: 90,
+            rows: 90,
+        };
+        let mut several = view(4, 0.02);
+        several.by_company.beside_repairs = lost;
+        several.by_company.alone.packets = 100;
+        several.several = true;
+        toll.note(&several);
+        assert!(!toll.forbids(several.now));
+        several.several = false;
+        toll.note(&several);
+        assert!(toll.forbids(several.now));
+    }
+}
