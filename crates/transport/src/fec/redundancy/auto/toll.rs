@@ -18,17 +18,20 @@ use crate::{
 const ENOUGH: f64 = 32.0;
 const ALONE_RESTS_ON: f64 = 512.0;
 const BESIDE_RESTS_ON: f64 = 96.0;
-/// More are lost beside repair symbols if this part of the packets, so many deviations and half as many again are.
-const PART: f64 = 0.02;
+/// More are lost beside repair symbols if the shares differ by this and so many deviations, and one is so many times the other. This is
+/// asked again and again, so that what is chance once in a thousand times would be found.
+const PART: f64 = 0.05;
 const DEVIATIONS: f64 = 4.0;
-const TIMES: f64 = 1.5;
+/// The same once none left for it: that is asked but once.
+const ONCE: f64 = 2.5;
+const TIMES: f64 = 2.0;
 /// So heavy losses are asked about even if those of packets alone were, and again after so long, then four times as long each time.
-const HEAVY: f64 = 0.12;
+const HEAVY: f64 = 0.25;
 const AGAIN: Duration = Duration::from_secs(16);
 const MOST_AGAIN: Duration = Duration::from_secs(256);
 /// How long no repair symbol leaves until it is known at most, in round trips, and packets that tell.
 const WAITS: u32 = 32;
-const TELLING: f64 = 48.0;
+const TELLING: f64 = 64.0;
 /// For how long none leaves after that, and at most: four times as long each time it is found again.
 const SHY: Duration = Duration::from_secs(4);
 const MOST_SHY: Duration = Duration::from_secs(64);
@@ -83,7 +86,7 @@ impl Toll {
             BESIDE_RESTS_ON,
         );
         let Some(since) = self.asks else {
-            if !self.is_shy(view.now) && (self.is_more() || self.is_heavy(view.now)) {
+            if !self.is_shy(view.now) && (self.is_more(DEVIATIONS) || self.is_heavy(view.now)) {
                 self.asks = Some(view.now);
                 self.alone = Count::default();
             }
@@ -94,7 +97,7 @@ impl Toll {
             return;
         }
         self.asks = None;
-        if self.is_more() {
+        if self.is_more(ONCE) {
             let shy = match self.shy {
                 Some((until, shy)) if view.now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
                 _ => SHY,
@@ -109,14 +112,20 @@ impl Toll {
     }
 
     /// Whether more are lost beside repair symbols than chance has it.
-    fn is_more(&self) -> bool {
+    fn is_more(&self, deviations: f64) -> bool {
         let (alone, beside) = (self.alone, self.beside);
-        let mean = (alone.rate() + PART) * beside.packets;
-        let row = (beside.lost / beside.rows.max(1.0)).max(1.0);
-        alone.packets >= ENOUGH
-            && beside.packets >= ENOUGH
-            && beside.lost > mean + DEVIATIONS * (mean * row).sqrt()
-            && beside.rate() > TIMES * alone.rate()
+        if alone.packets < ENOUGH || beside.packets < ENOUGH {
+            return false;
+        }
+        let packets = alone.packets + beside.packets;
+        let lost = alone.lost + beside.lost;
+        let share = (lost / packets).min(1.0);
+        // Losses that come in rows are that much fewer events.
+        let row = (lost / (alone.rows + beside.rows).max(1.0)).max(1.0);
+        let each = 1.0 / alone.packets + 1.0 / beside.packets;
+        let chance = deviations * (row * share * (1.0 - share) * each).sqrt();
+        let (with, without) = (beside.rate(), alone.rate());
+        with > without + PART + chance && with > TIMES * without
     }
 
     /// Whether losses are heavy, and nobody asked why for long.
@@ -181,13 +190,13 @@ mod tests {
 
     #[test]
     fn heavy_losses_are_asked_about_now_and_then() {
-        let used = seconds_with(300, 6, 6);
+        let used = seconds_with(300, 3, 3);
         assert!((290.0..298.9).contains(&used), "{used}");
     }
 
     #[test]
     fn who_loses_by_them_does_without() {
-        let used = seconds_with(120, 50, 4);
+        let used = seconds_with(120, 50, 3);
         assert!(used < 12.0, "{used}");
     }
 
