@@ -1,12 +1,24 @@
 //! Quantities that carry their unit in their type.
 //!
-//! Owns: [`Rate`], [`PacketNumber`], [`Side`], [`Dir`], [`StreamId`], [`PathId`], [`FourTuple`], [`Ecn`].
+//! Owns: [`Rate`], [`PacketNumber`], [`Rows`], [`Side`], [`Dir`], [`StreamId`], [`PathId`], [`FourTuple`], [`Ecn`].
 //! Does not own: time (see [`crate::time`]), wire formats (see [`crate::wire`]).
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
 /// A full (not truncated) packet number, `0..2^62`. RFC 9000 s12.3.
 pub type PacketNumber = u64;
+
+/// Tells rows of packet numbers apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rows(Option<PacketNumber>);
+
+impl Rows {
+    /// Takes in the next number. Whether it begins a row: it does not follow the one before.
+    pub fn begins(&mut self, number: PacketNumber) -> bool {
+        let before = self.0.replace(number);
+        before.and_then(|before| before.checked_add(1)) != Some(number)
+    }
+}
 
 /// A speed in bytes per second. Never bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,5 +248,18 @@ impl Ecn {
             0b11 => Self::Ce,
             _ => Self::NotEct,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_packet_numbers() {
+        let mut rows = Rows::default();
+        let numbers = [0, 1, 2, 5, 6, 4, u64::MAX, 0];
+        let begins = numbers.map(|number| rows.begins(number));
+        assert_eq!(begins, [true, false, false, true, false, true, true, true]);
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     time::Instant,
-    units::{PacketNumber, Rate},
+    units::{Rate, Rows},
 };
 
 /// Delivery and loss of the present loss round.
@@ -27,7 +27,7 @@ pub(super) struct Signals {
     pub(super) loss_ranges: u32,
     /// CE-marked bytes of the round.
     pub(super) marked: u64,
-    last_lost: Option<PacketNumber>,
+    lost: Rows,
 }
 
 impl Signals {
@@ -83,11 +83,9 @@ impl Bbr {
         for packet in event.packets {
             lost = lost.saturating_add(packet.bytes);
             self.note_loss(event.now, packet.sent, congestion);
-            let expected = self.signals.last_lost.and_then(|last| last.checked_add(1));
-            if congestion && expected != Some(packet.packet_number) {
+            if self.signals.lost.begins(packet.packet_number) && congestion {
                 self.signals.loss_ranges = self.signals.loss_ranges.saturating_add(1);
             }
-            self.signals.last_lost = Some(packet.packet_number);
             if self.cycle.probe_sample {
                 self.judge_probe(event.now, packet, lost);
             }

@@ -7,7 +7,7 @@ use crate::{
         bbr::model::{Sample, UNBOUNDED},
     },
     time::Instant,
-    units::{PacketNumber, Rate},
+    units::{PacketNumber, Rate, Rows},
 };
 
 /// Share of what was in flight, lost within a round trip, above which it was too much.
@@ -58,7 +58,7 @@ pub(super) struct Latest {
     loss: bool,
     /// Losses in the round that do not follow each other.
     separate_losses: u32,
-    last_lost: Option<PacketNumber>,
+    lost: Rows,
     /// CE-marked bytes of the round.
     marked: u64,
     /// Whether the round began in recovery.
@@ -93,11 +93,9 @@ impl Latest {
 
     fn note_lost(&mut self, number: PacketNumber) {
         self.loss = true;
-        let follows = self.last_lost.and_then(|last| last.checked_add(1)) == Some(number);
-        if !follows {
+        if self.lost.begins(number) {
             self.separate_losses = self.separate_losses.saturating_add(1);
         }
-        self.last_lost = Some(number);
     }
 
     /// Whether a whole round in recovery lost in enough places; to be asked at each round's end,

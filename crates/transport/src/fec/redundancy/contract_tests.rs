@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{ByCompany, InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry};
+use super::{
+    ByCompany, Fates, InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry,
+};
 use crate::{
     fec::{LossEstimate, Strength},
     time::Instant,
@@ -79,7 +81,7 @@ prop_compose! {
             message_ends: idle,
             next_message_at: told.then(|| at(next)),
             loss,
-            by_company: ByCompany::default(),
+            by_company: by_company(sources, missing, repairs_in_flight),
             repair_loss: slow_start.then_some(elsewhere),
             expected_losses: expected_losses * 300.0,
             several: held_back,
@@ -90,6 +92,19 @@ prop_compose! {
                 _ => Strength::Random(0.5),
             },
         }
+    }
+}
+
+/// Packets and losses of such counts, which need not grow from one view to the next.
+fn by_company(packets: u64, lost: u64, beside: u64) -> ByCompany {
+    let fates = |packets, lost| Fates {
+        packets,
+        lost,
+        rows: lost / 2,
+    };
+    ByCompany {
+        alone: fates(packets, lost),
+        beside_repairs: fates(beside, packets),
     }
 }
 

@@ -9,7 +9,7 @@ use super::Departure;
 use crate::{
     fec::redundancy::{ByCompany, Fates},
     time::Instant,
-    units::{PacketNumber, PathId},
+    units::{PacketNumber, PathId, Rows},
 };
 
 /// Changes from one to the other that are remembered. 16 bytes each.
@@ -22,7 +22,7 @@ pub(super) struct Company {
     /// From which packet on they left beside repair symbols, or alone.
     changes: VecDeque<(PacketNumber, bool)>,
     last_repair: Option<Instant>,
-    last_lost: Option<PacketNumber>,
+    lost: Rows,
     seen: ByCompany,
 }
 
@@ -62,11 +62,10 @@ impl Company {
         let Some((_, beside)) = since.copied().filter(|_| path == self.path) else {
             return;
         };
-        let in_a_row = self.last_lost.and_then(|last| last.checked_add(1)) == Some(number);
-        self.last_lost = Some(number);
+        let begins = self.lost.begins(number);
         let fates = self.of(beside);
         fates.lost += 1;
-        fates.rows += u64::from(!in_a_row);
+        fates.rows += u64::from(begins);
     }
 
     pub(super) fn seen(&self) -> ByCompany {

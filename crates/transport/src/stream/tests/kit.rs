@@ -7,7 +7,7 @@ use crate::{
     error::TransportError,
     multipath::Takes,
     observe::Observer,
-    packet::{FrameStats, PacketWriter, Token},
+    packet::{FrameStats, PacketFlags, PacketWriter, Token},
     stream::{PeerLimits, ReadOutcome, StreamEvent, StreamSet},
     time::Instant,
     units::{Dir, PathId, Side, StreamId},
@@ -22,6 +22,7 @@ pub(super) const RTT: Duration = Duration::from_millis(10);
 pub(super) struct Packet {
     pub(super) payload: Bytes,
     pub(super) tokens: Vec<Token>,
+    pub(super) flags: PacketFlags,
 }
 
 impl Packet {
@@ -93,11 +94,12 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
         again: true,
     };
     set.write_data(takes, &mut writer);
-    let len = writer.len();
+    let (len, flags) = (writer.len(), writer.flags());
     payload.truncate(len);
     (len > 0).then(|| Packet {
         payload: payload.into(),
         tokens,
+        flags,
     })
 }
 

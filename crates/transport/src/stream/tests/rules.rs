@@ -647,6 +647,7 @@ fn retransmissions_come_before_new_data() {
     client.on_lost(first.tokens[0]);
     let third = packet(&mut client, 300).unwrap();
     assert!(matches!(third.tokens[0], Token::Stream { offset: 0, .. }));
+    assert!(third.flags.repeats && !first.flags.repeats);
     assert_eq!(
         client.stats().retransmitted_bytes,
         match first.tokens[0] {

@@ -12,7 +12,7 @@ use std::{collections::VecDeque, time::Duration};
 use crate::{
     congestion::SentEvent,
     time::Instant,
-    units::{PacketNumber, Rate},
+    units::{PacketNumber, Rate, Rows},
 };
 
 /// Packets that are remembered. 16 bytes each.
@@ -59,7 +59,7 @@ pub(in super::super) struct Even {
     behind: Count,
     /// Losses, and rows of them.
     in_rows: (f64, f64),
-    last_lost: Option<PacketNumber>,
+    lost: Rows,
     /// Whether the application limited a sample of this round.
     limited: bool,
     limit: Option<Rate>,
@@ -91,14 +91,13 @@ impl Even {
     }
 
     pub(in super::super) fn on_lost(&mut self, number: PacketNumber) {
-        let in_a_row = self.last_lost.and_then(|last| last.checked_add(1)) == Some(number);
-        self.last_lost = Some(number);
+        let begins = self.lost.begins(number);
         let at = self.sent.binary_search_by_key(&number, |(sent, _)| *sent);
         let Some((_, behind)) = at.ok().and_then(|at| self.sent.get(at)).copied() else {
             return;
         };
         self.in_rows.0 += 1.0;
-        self.in_rows.1 += f64::from(u8::from(!in_a_row));
+        self.in_rows.1 += f64::from(u8::from(begins));
         self.count(behind).losses += 1.0;
     }
 

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use super::shy::Shy;
 use crate::{fec::redundancy::RedundancyView, time::Instant};
 
 /// Bursts follow each other that are this many round trips apart at most.
@@ -46,9 +47,6 @@ const GROWN: f64 = 1.5;
 const RESTS_ON: u32 = 32;
 /// How much a repair symbol says of what they save and how many bursts follow them.
 const OF_ONE: f64 = 1.0 / 16.0;
-/// For how long none leaves that did more harm than good, and at most: four times as long each time that they do again.
-const SHY: Duration = Duration::from_secs(4);
-const MOST_SHY: Duration = Duration::from_secs(64);
 
 /// Round trips of packets of a kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -108,8 +106,8 @@ pub(super) struct Effect {
     tried: u32,
     /// When the latest left.
     used: Option<Instant>,
-    /// None until then, and for how long that was.
-    shy: Option<(Instant, Duration)>,
+    /// None leaves that did more harm than good.
+    shy: Shy,
     /// Single ones did not make messages of so many bytes later.
     passed: Option<f64>,
 }
@@ -136,7 +134,7 @@ impl Effect {
         let (seconds, usual) = (round_trip.as_secs_f64(), self.usual);
         match after_repair.map(|after| after.as_secs_f64()) {
             // After a trial nobody asks any more.
-            Some(after) if after <= BEHIND * usual && self.is_shy(now) => {}
+            Some(after) if after <= BEHIND * usual && self.shy.is_now(now) => {}
             Some(after) if after <= BEHIND * usual => {
                 self.behind.note(seconds);
                 if after <= NEXT * self.bursts.interval {
@@ -206,7 +204,7 @@ impl Effect {
         if !self.follows(view) {
             return Room::Enough;
         }
-        if self.is_shy(now) {
+        if self.shy.is_now(now) {
             return Room::None;
         }
         let for_messages = view.deadline.is_some();
@@ -269,7 +267,7 @@ impl Effect {
 
     /// Whether none leaves now, for harm found before or because another trial is to tell first.
     pub(super) fn is_silent(&self, view: &RedundancyView) -> bool {
-        if self.is_shy(view.now) {
+        if self.shy.is_now(view.now) {
             return true;
         }
         let for_messages = view.lifetime.is_some();
@@ -279,17 +277,8 @@ impl Effect {
             && self.waits(view.now, for_messages)
     }
 
-    /// Whether none leaves now, for harm found before.
-    fn is_shy(&self, now: Instant) -> bool {
-        self.shy.is_some_and(|(until, _)| now < until)
-    }
-
     fn give_up(&mut self, now: Instant) {
-        let shy = match self.shy {
-            Some((until, shy)) if now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
-            _ => SHY,
-        };
-        self.shy = Some((now + shy, shy));
+        self.shy.give_up(now);
         self.try_again();
     }
 
@@ -406,7 +395,7 @@ mod tests {
             // Once more after 4, 16 and 64 seconds.
             let later = link.play(3, 90, messages);
             assert!((3..=24).contains(&later), "{takes_ms}: {later}");
-            assert!(link.effect.is_shy(at(90_000)));
+            assert!(link.effect.shy.is_now(at(90_000)));
         }
     }
 
@@ -433,7 +422,7 @@ mod tests {
         link.play(0, 2, false);
         link.way_ms = 80.0;
         let sent = link.play(2, 6, false);
-        assert!(!link.effect.is_shy(at(6_000)));
+        assert!(!link.effect.shy.is_now(at(6_000)));
         assert!(sent > 200, "{sent}");
     }
 

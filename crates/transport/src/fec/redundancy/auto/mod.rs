@@ -3,13 +3,15 @@
 //! Owns: [`Auto`], when repair symbols leave.
 //! Does not own: what one saves and costs (`worth.rs`), the chances (`model.rs`), deadlines (`deadlines.rs`), for whom there
 //! is room (`spare.rs`, `effect.rs`, `strain.rs`, `start_up.rs`), who else waits (`waits.rs`), how fast the link is
-//! (`trains.rs`), headers for nothing (`vain.rs`), what is known of losses (`fec/loss_monitor.rs`).
+//! (`trains.rs`), headers for nothing (`vain.rs`), what is lost for repair symbols (`toll.rs`), how long harm is remembered (`shy.rs`), what
+//! is known of losses (`fec/loss_monitor.rs`).
 //! The reasoning, with the figures that led to it: docs/erasure-correction.md.
 
 mod deadlines;
 mod effect;
 mod lately;
 mod model;
+mod shy;
 mod spare;
 mod start_up;
 mod strain;

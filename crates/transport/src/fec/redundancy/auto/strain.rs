@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::lately::Lately;
+use super::{lately::Lately, shy::Shy};
 use crate::{fec::redundancy::RedundancyView, time::Instant};
 
 /// For how long the shortest queue is remembered, twice. A path whose delay rises for other reasons is then
@@ -22,10 +22,6 @@ const LEAST: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_secs(2);
 /// For how long so few do: frames that fill the window of a connection's first seconds say little of the rest.
 const FEWER: Duration = Duration::from_secs(16);
-/// For how long none leaves once single ones filled a queue, and at most: four times as long each time that they do
-/// again.
-const SHY: Duration = Duration::from_secs(4);
-const MOST_SHY: Duration = Duration::from_secs(64);
 
 /// What messages suffer for their protection.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,8 +41,8 @@ pub(super) struct Strain {
     used: Option<(Instant, u16)>,
     /// Repair symbols filled a queue, and it has not emptied.
     filled: bool,
-    /// None until then, and for how long that was.
-    shy: Option<(Instant, Duration)>,
+    /// None leaves that filled a queue.
+    shy: Shy,
     /// At most so many at a time, until then.
     most: Option<(Instant, u16)>,
 }
@@ -78,7 +74,7 @@ impl Strain {
         // Round trips of several paths do not tell what messages take of one.
         if !lately && !view.several {
             // What repair symbols filled may not have emptied.
-            let filled = self.shy.is_some_and(|(until, _)| now < until + MOST_SHY);
+            let filled = self.shy.is_remembered(now);
             let (alone, level) = &mut self.alone;
             let news = alone.note(now, standing, ALONE, longest);
             *level = if filled { news.min(*level) } else { news };
@@ -101,18 +97,12 @@ impl Strain {
             .used
             .as_mut()
             .map_or(0, |(_, count)| std::mem::take(count) / 2);
-        let shy = if fewer > 0 && !several {
+        if fewer > 0 && !several {
             self.most = Some((now + FEWER, fewer));
-            PAUSE
+            self.shy.pause(now, PAUSE);
         } else {
-            match self.shy {
-                Some((until, shy)) if shy >= SHY && now < until + MOST_SHY => {
-                    (shy * 4).min(MOST_SHY)
-                }
-                _ => SHY,
-            }
-        };
-        self.shy = Some((now + shy, shy));
+            self.shy.give_up(now);
+        }
     }
 
     fn is_within(at: Option<Instant>, now: Instant, period: Duration) -> bool {
@@ -123,8 +113,7 @@ impl Strain {
     /// for the congestion window, or the next one would, nor not long after they filled a queue.
     pub(super) fn allows(&self, view: &RedundancyView, count: u16) -> u16 {
         let (now, period) = (view.now, Self::period(view));
-        let shy = self.shy.is_some_and(|(until, _)| now < until);
-        if shy || Self::is_within(self.full, now, period) {
+        if self.shy.is_now(now) || Self::is_within(self.full, now, period) {
             return 0;
         }
         let most = self.most.filter(|(until, _)| now < *until);

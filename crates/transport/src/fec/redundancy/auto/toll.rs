@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use super::shy::Shy;
 use crate::{
     fec::redundancy::{ByCompany, Fates, RedundancyView},
     time::Instant,
@@ -32,9 +33,6 @@ const MOST_AGAIN: Duration = Duration::from_secs(256);
 /// How long no repair symbol leaves until it is known at most, in round trips, and packets that tell.
 const WAITS: u32 = 32;
 const TELLING: f64 = 64.0;
-/// For how long none leaves after that, and at most: four times as long each time it is found again.
-const SHY: Duration = Duration::from_secs(4);
-const MOST_SHY: Duration = Duration::from_secs(64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
@@ -67,8 +65,8 @@ pub(super) struct Toll {
     asks: Option<Instant>,
     /// When to ask about heavy losses again, and after how long.
     again: Option<(Instant, Duration)>,
-    /// None until then, and for how long that was.
-    shy: Option<(Instant, Duration)>,
+    /// None leaves for what they cost.
+    shy: Shy,
 }
 
 impl Toll {
@@ -86,7 +84,7 @@ impl Toll {
             BESIDE_RESTS_ON,
         );
         let Some(since) = self.asks else {
-            if !self.is_shy(view.now) && (self.is_more(DEVIATIONS) || self.is_heavy(view.now)) {
+            if !self.shy.is_now(view.now) && (self.is_more(DEVIATIONS) || self.is_heavy(view.now)) {
                 self.asks = Some(view.now);
                 self.alone = Count::default();
             }
@@ -98,11 +96,7 @@ impl Toll {
         }
         self.asks = None;
         if self.is_more(ONCE) {
-            let shy = match self.shy {
-                Some((until, shy)) if view.now < until + MOST_SHY => (shy * 4).min(MOST_SHY),
-                _ => SHY,
-            };
-            self.shy = Some((view.now + shy, shy));
+            self.shy.give_up(view.now);
         } else {
             let before = self.again.map_or(Duration::ZERO, |(_, before)| before);
             let after = (before * 4).clamp(AGAIN, MOST_AGAIN);
@@ -134,13 +128,9 @@ impl Toll {
         due && self.beside.packets >= ENOUGH && self.beside.rate() > HEAVY
     }
 
-    fn is_shy(&self, now: Instant) -> bool {
-        self.shy.is_some_and(|(until, _)| now < until)
-    }
-
     /// Whether none may leave now.
     pub(super) fn forbids(&self, now: Instant) -> bool {
-        self.asks.is_some() || self.is_shy(now)
+        self.asks.is_some() || self.shy.is_now(now)
     }
 }
 
