@@ -79,6 +79,7 @@ prop_compose! {
             lifetime: told.then_some(one_way),
             sent_deadline: told.then(|| at(deadline)),
             message_ends: idle,
+            repeats: !idle,
             next_message_at: told.then(|| at(next)),
             loss,
             by_company: by_company(sources, missing, repairs_in_flight),

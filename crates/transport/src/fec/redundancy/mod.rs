@@ -203,6 +203,8 @@ pub struct RedundancyView {
     /// When the application said that it would hand over its next message; may have passed. `None`
     /// if it said nothing since the last.
     pub next_message_at: Option<Instant>,
+    /// Whether the latest packet, asked about for [`Occasion::SlotFree`], has stream data that left before.
+    pub repeats: bool,
     /// Some message's fate is open, and nothing of messages and streams waits to be sent: the latest
     /// source symbol ends a message.
     pub message_ends: bool,

@@ -91,6 +91,7 @@ impl FecSender {
             lifetime: self.outlook.messages.lifetime,
             sent_deadline: self.outlook.messages.sent_deadline,
             next_message_at: self.outlook.messages.next_message_at,
+            repeats: self.repeats,
             message_ends: self.outlook.messages.message_ends,
         };
         let on = |path| self.source.in_flight_on(path);

@@ -110,6 +110,8 @@ pub struct FecSender {
     /// Whether a source symbol left since the end of the last burst.
     in_burst: bool,
     burst_bytes: u64,
+    /// Whether the latest packet has stream data that left before.
+    repeats: bool,
     /// When the scheduler was last asked: a time for that which is not later has passed.
     asked: Option<Instant>,
     peer: PeerDecoder,
@@ -155,6 +157,7 @@ impl FecSender {
             queue: RepairQueue::default(),
             in_burst: false,
             burst_bytes: 0,
+            repeats: false,
             asked: None,
             peer: PeerDecoder::new(peer),
             max_symbol: usize::from(max_symbol),
@@ -294,6 +297,7 @@ impl FecSender {
     pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize, repeats: bool) {
         self.monitors.of(packet.path).on_sent(packet.number);
         self.bursts.on_sent(packet, bytes, repeats);
+        self.repeats = repeats;
         self.company.on_sent(packet, false, self.path.smoothed_rtt);
     }
 

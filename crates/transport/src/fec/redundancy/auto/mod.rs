@@ -369,7 +369,8 @@ impl RedundancyScheduler for Auto {
         }
         if self.sources < view.sources {
             self.sources = view.sources;
-            self.deadlines.on_symbol(view, self.terms.retry);
+            let chain = self.chain(view);
+            self.deadlines.on_symbol(view, self.terms.retry, chain);
         }
         self.toll.note(view);
         let full = view.datagram_bytes as f64;

@@ -201,6 +201,26 @@ impl Odds {
         late.map(|late| f64::max(late, 0.0))
     }
 
+    /// For 0 to [`MOST`] repair symbols, of which the first is lost with the chance `first_lost`: how likely it is that
+    /// they do not rebuild `losses` packets.
+    pub(super) fn too_few(self, losses: u64, first_lost: f64) -> [f64; MOST + 1] {
+        let mut ends: Ends = ([0.0; MOST + 1], [0.0; MOST + 1]);
+        let mut too_few = [1.0; MOST + 1];
+        for (repairs, too_few) in too_few.iter_mut().enumerate().skip(1) {
+            if repairs == 1 {
+                (ends.0[0], ends.1[1]) = (1.0 - first_lost, first_lost);
+            } else {
+                step(self.repair_chain(), &mut ends, MOST);
+            }
+            let rebuilt = (0..=repairs).map(|lost| {
+                let came = (repairs - lost) as u64;
+                sum_at(&ends, lost) * self.strength.chance(losses, came, 0.0)
+            });
+            *too_few = f64::max(1.0 - rebuilt.sum::<f64>(), 0.0);
+        }
+        too_few
+    }
+
     /// As [`Self::play`], for each chain that is likely.
     fn play_likely(
         self,
@@ -345,6 +365,28 @@ mod tests {
             assert!((late - (1.0 - at_most)).abs() < 1e-12);
         }
         assert_eq!(rescued[0], 0.0);
+    }
+
+    #[test]
+    fn as_many_repair_symbols_as_losses_must_arrive() {
+        let odds = Odds::alike(Chain { p: 0.1, q: 0.9 }, Strength::Any);
+        let few = odds.too_few(1, 0.1);
+        assert_eq!(few[0], 1.0);
+        for (repairs, few) in few.iter().enumerate().take(5) {
+            assert!(
+                (few - 0.1_f64.powi(repairs as i32)).abs() < 1e-12,
+                "{repairs}"
+            );
+        }
+        let few = odds.too_few(2, 0.1);
+        assert_eq!((few[0], few[1]), (1.0, 1.0));
+        assert!((few[2] - (1.0 - 0.81)).abs() < 1e-12);
+        assert!((few[3] - (0.001 + 3.0 * 0.01 * 0.9)).abs() < 1e-12);
+        // In a run they fall together.
+        let runs = Odds::alike(Chain { p: 0.01, q: 0.3 }, Strength::Any);
+        let few = runs.too_few(1, 0.03);
+        assert!((few[3] - 0.03 * 0.7 * 0.7).abs() < 1e-12);
+        assert!(few.windows(2).all(|pair| pair[1] <= pair[0]));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Messages with deadlines: when the last moment is, and what is uncertain then.
 //!
-//! Owns: [`Deadlines`], which remembers what left for which deadline, and how many repair symbols
-//! that calls for at the last moment.
-//! Does not own: the chances (`model.rs`), what is weighed without deadlines (`mod.rs`).
+//! Owns: [`Deadlines`], which remembers what left for which deadline, and when that calls for repair symbols.
+//! Does not own: how many (`counts.rs`), what is weighed without deadlines (`../mod.rs`).
+
+mod counts;
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
 use super::{
-    model::{Chain, MOST, Odds},
+    model::{Chain, Odds},
     slot,
 };
 use crate::{
@@ -17,9 +18,6 @@ use crate::{
 
 /// Share of messages that may come late.
 const LATE: f64 = 1e-3;
-/// How many times fewer do than is counted where repair symbols leave: those for the next deadline cover what
-/// is still open (`tautline lab run fec-messages`).
-const OVERLAP: f64 = 2.0;
 /// The same over several paths: there it competes with sending everything twice.
 const LATE_OF_SEVERAL: f64 = 1e-4;
 /// Round-trip times from a packet to its retransmission where the time threshold tells.
@@ -27,12 +25,14 @@ const LATE_OF_SEVERAL: f64 = 1e-4;
 const RETRY: f64 = 9.0 / 8.0;
 /// What timers may take of the time that is left to a message.
 const MARGIN: Duration = Duration::from_millis(3);
+/// How long repair symbols wait at a time for what is sent again.
+const PATIENCE: Duration = Duration::from_millis(1);
 /// Packets for which there is time for so many retransmissions need no repair symbol.
 const ENOUGH: u32 = 3;
 /// Packets of a message, about, any of which makes it late.
 const OF_MESSAGE: f64 = 6.0;
-/// Repair symbols for a piece that may have been lost, at most.
-const COPIES: u16 = 4;
+/// Repair symbols to reckon with, by losses to be expected.
+const AHEAD: f64 = 4.0;
 /// Pieces that are remembered; older ones are left to retransmission.
 const PIECES: usize = 64;
 
@@ -43,6 +43,10 @@ struct Piece {
     deadline: Instant,
     /// When a repair symbol has to leave.
     last: Instant,
+    /// When it comes too late.
+    until: Instant,
+    /// It was due while data waited to be sent.
+    held: bool,
     /// How often they were lost before, as far as time tells.
     before: u32,
     /// Nothing will be known of their fate until then.
@@ -56,6 +60,10 @@ struct Due {
     before: u32,
     blind: bool,
     messages: u64,
+    /// Packets of the message, with those that have arrived.
+    of_message: u64,
+    /// What left behind them will be told in time.
+    alone: bool,
 }
 
 /// What left for deadlines, and is not known to have arrived.
@@ -66,6 +74,8 @@ pub(super) struct Deadlines {
     newest: Option<Instant>,
     /// How long its message could have waited when it began to leave.
     usual: Duration,
+    /// Packets with data of the latest deadlines.
+    sizes: VecDeque<(Instant, u64)>,
     /// Repair symbols that left before the last moment: over source symbols below this, and how many.
     early: VecDeque<(u64, u16)>,
 }
@@ -84,7 +94,7 @@ impl Deadlines {
     }
 
     /// Takes in the source symbol that has just left.
-    pub(super) fn on_symbol(&mut self, view: &RedundancyView, retry: bool) {
+    pub(super) fn on_symbol(&mut self, view: &RedundancyView, retry: bool, chain: Chain) {
         let Some((deadline, slack)) = view
             .sent_deadline
             .and_then(|deadline| Some((deadline, slack(view, deadline)?)))
@@ -95,29 +105,52 @@ impl Deadlines {
             self.newest = Some(deadline);
             // A message begins: what it has now is what there is at first.
             self.usual = slack;
+            if self.sizes.len() >= PIECES {
+                self.sizes.pop_front();
+            }
+            self.sizes.push_back((deadline, 0));
+        }
+        if let Some((newest, size)) = self.sizes.back_mut()
+            && *newest == deadline
+        {
+            *size += u64::from(!view.repeats);
         }
         let before = retries(view, self.usual).saturating_sub(retries(view, slack));
-        let before = if retry { before } else { 0 };
+        // Of what is sent again, time tells how often.
+        let before = if retry && view.repeats {
+            before.max(1)
+        } else {
+            0
+        };
         let id = view.sources.saturating_sub(1);
+        let losses = chain.rate() / chain.q;
+        let lead = (AHEAD * losses).min(1.0) * slot(view);
+        let lead = Duration::try_from_secs_f64(lead).unwrap_or_default();
+        let blind = before == 0 && (!retry || slack < view.probe_timeout);
         if let Some(newest) = self.pieces.back_mut()
             && newest.deadline == deadline
             && newest.ids.end == id
             && newest.before == before
+            && newest.blind == blind
         {
             newest.ids.end = id + 1;
+            if blind {
+                // The pacer lets one repair symbol go after the other.
+                newest.last = newest.last - lead;
+            }
             return;
         }
         if self.pieces.len() >= PIECES {
             self.pieces.pop_front();
         }
-        // Acknowledgements are delayed and may bear on the next packet only.
-        let told = view.smoothed_rtt.mul_f64(RETRY).max(view.probe_timeout);
         self.pieces.push_back(Piece {
             ids: id..id + 1,
             deadline,
             last: view.now + slack,
+            until: deadline - view.one_way_delay,
+            held: false,
             before,
-            blind: before == 0 && (!retry || slack < told),
+            blind,
         });
     }
 
@@ -169,10 +202,11 @@ impl Deadlines {
             self.pieces.pop_front();
         }
         self.early.retain(|(end, _)| *end > open);
-        while let Some(due) = self.take(view.now) {
-            let mut repairs = repairs(view, &due, open, odds);
+        while let Some(due) = self.take(view) {
+            let mut repairs = counts::called_for(view, &due, open, odds);
             if due.blind {
-                let ids = due.ids.start.max(open)..view.sources;
+                let end = if due.alone { due.ids.end } else { view.sources };
+                let ids = due.ids.start.max(open)..end;
                 repairs.count = repairs.count.saturating_sub(self.early_for(&ids));
             }
             if repairs.count > 0 {
@@ -182,26 +216,42 @@ impl Deadlines {
         Repairs::NONE
     }
 
-    fn take(&mut self, now: Instant) -> Option<Due> {
-        let index = self.pieces.iter().position(|piece| piece.last <= now)?;
+    fn size_of(&self, deadline: Instant) -> u64 {
+        let size = self.sizes.iter().rev().find(|(of, _)| *of == deadline);
+        size.map_or(1, |(_, size)| *size)
+    }
+
+    fn take(&mut self, view: &RedundancyView) -> Option<Due> {
+        let waits = view.waiting_bytes > 0;
+        for piece in &mut self.pieces {
+            // Other retransmissions would be later for the repair symbols of the first.
+            if waits && piece.before > 0 && piece.last <= view.now && view.now < piece.until {
+                piece.last = (view.now + PATIENCE).min(piece.until);
+                piece.held = true;
+            } else if piece.held && !waits {
+                piece.last = view.now;
+            }
+        }
+        let is_due = |piece: &Piece| piece.last <= view.now;
+        let index = self.pieces.iter().position(is_due)?;
         let piece = self.pieces.remove(index)?;
         let mut due = Due {
             ids: piece.ids,
             before: piece.before,
             blind: piece.blind,
             messages: 1,
+            of_message: self.size_of(piece.deadline),
+            alone: false,
         };
         if due.blind {
             // Those behind it share its repair symbols: theirs would have to leave blindly too.
             let mut deadline = piece.deadline;
-            self.pieces.retain(|piece| {
-                let shares = piece.blind && piece.ids.start >= due.ids.end;
-                if shares {
-                    due.messages += u64::from(piece.deadline != deadline);
-                    (due.ids.end, deadline) = (piece.ids.end, piece.deadline);
-                }
-                !shares
-            });
+            while let Some(next) = self.pieces.get(index).filter(|next| next.blind) {
+                due.messages += u64::from(next.deadline != deadline);
+                (due.ids.end, deadline) = (next.ids.end, next.deadline);
+                self.pieces.remove(index);
+            }
+            due.alone = self.pieces.get(index).is_some();
         }
         Some(due)
     }
@@ -210,7 +260,9 @@ impl Deadlines {
 /// How long a packet for `deadline` can wait; `None` if it cannot be in time.
 fn slack(view: &RedundancyView, deadline: Instant) -> Option<Duration> {
     let left = deadline.saturating_since(view.now);
-    left.checked_sub(view.one_way_delay + margin(view))
+    let left = left.checked_sub(view.one_way_delay)?;
+    // What has just left may still be in time, and so may what follows at once.
+    Some(left.saturating_sub(margin(view)))
 }
 
 /// Retransmissions, one after the other, that would be in time.
@@ -242,61 +294,6 @@ fn aim(view: &RedundancyView) -> f64 {
         LATE_OF_SEVERAL
     } else {
         LATE
-    }
-}
-
-/// The same as it is counted for so many repair symbols.
-fn counted_as(view: &RedundancyView, repairs: u16) -> f64 {
-    if repairs > 0 && view.paths <= 1 {
-        OVERLAP * aim(view)
-    } else {
-        aim(view)
-    }
-}
-
-fn repairs(view: &RedundancyView, due: &Due, open: u64, odds: Odds) -> Repairs {
-    let first = due.ids.start.max(open);
-    if first >= due.ids.end {
-        return Repairs::NONE;
-    }
-    let counted = |packets: u64| u16::try_from(packets).unwrap_or(u16::MAX);
-    if due.blind {
-        // The window ends with the newest packet, so it covers what left since besides.
-        let packets = view.sources.saturating_sub(first);
-        let late = odds.late(packets, due.messages);
-        let enough = (0..)
-            .zip(late)
-            .find(|(count, late)| *late <= counted_as(view, *count));
-        let enough = enough.map_or(MOST as u64, |(count, _)| count.into());
-        return Repairs {
-            count: counted(enough.min(packets)),
-            window: counted(packets),
-            behind: 0,
-        };
-    }
-    // Most of such packets are acknowledged by now; these may be lost, as often as not.
-    let packets = due.ids.end - first;
-    let packets_late = (packets as f64).max(OF_MESSAGE);
-    let behind = view.sources.saturating_sub(due.ids.end);
-    // A chain of losses goes on with packets, not with time: little may have left since. So it was
-    // with retransmissions.
-    let again_lost = odds.chain.after_loss(behind + 1);
-    let before = odds.chain.rate() * again_lost.powf(f64::from(due.before));
-    let repair_lost = odds.elsewhere.map_or(again_lost, Chain::rate);
-    // A repair symbol is lost, or does not rebuild what is.
-    let in_vain = 1.0 - (1.0 - repair_lost) * view.strength.chance(1, 1, 0.0);
-    // Where losses come in runs the next one shares the fate of the one before.
-    let again = in_vain.max(1.0 - odds.repair_chain().q);
-    let mut late = before * in_vain * packets_late;
-    let mut count = 1;
-    while late > counted_as(view, count) && count < COPIES {
-        late *= again;
-        count += 1;
-    }
-    Repairs {
-        count,
-        window: counted(packets),
-        behind: counted(behind),
     }
 }
 
@@ -379,14 +376,22 @@ mod tests {
     #[test]
     fn a_packet_lost_before_is_not_left_to_chance() {
         let mut auto = auto("");
-        auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 250, 0.08));
-        // It goes out again at 133.
-        let again = packet(133, 2, 1, 250, 0.08);
+        for sources in 1..=6 {
+            auto.ask(
+                Occasion::SlotFree,
+                &packet(0, sources, sources as u16, 250, 0.08),
+            );
+        }
+        // One goes out again at 133.
+        let again = RedundancyView {
+            repeats: true,
+            ..packet(133, 7, 1, 250, 0.08)
+        };
         assert!(auto.protects(&again));
         assert_eq!(auto.ask(Occasion::SlotFree, &again), Repairs::NONE);
         let due = auto.timer().unwrap();
         assert!(at(180) < due && due < at(200), "{due:?}");
-        let repairs = auto.ask(Occasion::Timer, &packet(200, 2, 1, 250, 0.08));
+        let repairs = auto.ask(Occasion::Timer, &packet(200, 7, 1, 250, 0.08));
         assert_eq!((repairs.count, repairs.window, repairs.behind), (2, 1, 0));
     }
 
@@ -400,12 +405,14 @@ mod tests {
                 view
             };
             auto.ask(Occasion::SlotFree, &losses(packet(0, 1, 1, 250, 0.02)));
-            auto.ask(Occasion::SlotFree, &losses(packet(133, 2, 1, 250, 0.02)));
+            let mut again = losses(packet(133, 2, 1, 250, 0.02));
+            again.repeats = true;
+            auto.ask(Occasion::SlotFree, &again);
             let last = losses(packet(200, 2 + since, 1 + since as u16, 416, 0.02));
             auto.ask(Occasion::Timer, &last).count
         };
         assert_eq!(asked(1, 0.98), 1);
-        assert!((3..=COPIES).contains(&asked(1, 1.0 / 3.0)));
+        assert!((3..=4).contains(&asked(1, 1.0 / 3.0)));
         assert_eq!(asked(50, 1.0 / 3.0), 1);
     }
 
@@ -439,8 +446,92 @@ mod tests {
         let mut deadlines = Deadlines::default();
         for id in 1..10_000 {
             let view = packet(id, id, u16::MAX, 250 + id, 0.02);
-            deadlines.on_symbol(&view, true);
+            deadlines.on_symbol(&view, true, Chain { p: 0.02, q: 0.98 });
             assert!(deadlines.pieces.len() <= PIECES);
         }
+    }
+
+    /// What of a message leaves so late that nothing tells of it gets repair symbols of its own.
+    #[test]
+    fn the_end_of_a_long_message_is_protected_blindly() {
+        let mut auto = auto("");
+        // 250 ms: to be told of takes 130, so the last moment of a packet that leaves after 60 comes too soon.
+        for sources in 1..=20_u16 {
+            let sent = 4 * u64::from(sources);
+            auto.ask(
+                Occasion::SlotFree,
+                &packet(sent, sources.into(), sources, 250, 0.08),
+            );
+        }
+        auto.ask(Occasion::SlotFree, &packet(100, 21, 21, 350, 0.08));
+        let due = auto.timer().unwrap();
+        assert!(
+            at(170) < due && due < at(194),
+            "the pacer lets them go one by one: {due:?}"
+        );
+        // All but two of those that left before 60 have arrived.
+        let last = RedundancyView {
+            in_flight: 8,
+            ..packet(198, 21, 12, 350, 0.08)
+        };
+        let mut asked = [(); 3].map(|()| auto.ask(Occasion::Timer, &last));
+        asked.sort_by_key(|repairs| repairs.behind);
+        let [none, blind, told] = asked;
+        assert_eq!(none, Repairs::NONE, "what follows is not due");
+        assert!((3..=5).contains(&blind.count), "{blind:?}");
+        assert_eq!(
+            blind.behind, 1,
+            "what will be told of is not covered: {blind:?}"
+        );
+        assert!(
+            told.count > 0 && told.behind == blind.window + 1,
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn long_messages_call_for_more_of_what_may_be_lost() {
+        let asked = |packets: u64| {
+            let mut auto = auto("");
+            for sources in 1..=packets {
+                auto.ask(
+                    Occasion::SlotFree,
+                    &packet(0, sources, sources as u16, 250, 0.08),
+                );
+            }
+            auto.ask(Occasion::Timer, &packet(198, packets, 1, 250, 0.08))
+                .count
+        };
+        let counts = [1, 4, 30].map(asked);
+        assert!(counts.is_sorted() && counts[0] < counts[2], "{counts:?}");
+        assert!(counts[0] >= 2 && counts[2] <= 5, "{counts:?}");
+    }
+
+    /// Repair symbols of the first would make the others later.
+    #[test]
+    fn what_is_sent_again_late_goes_before_repair_symbols() {
+        let mut auto = auto("");
+        let again = |now, sources, open, waiting| RedundancyView {
+            repeats: true,
+            waiting_bytes: waiting,
+            ..packet(now, sources, open, 250, 0.08)
+        };
+        auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 250, 0.08));
+        auto.ask(Occasion::SlotFree, &packet(0, 2, 2, 250, 0.08));
+        // A packet that leaves now is there at 249.
+        let first = auto.ask(Occasion::SlotFree, &again(199, 3, 1, 1_200));
+        assert_eq!(first, Repairs::NONE);
+        let due = auto.timer().unwrap();
+        assert!(
+            due > at(199) && due <= at(200),
+            "not the same moment again: {due:?}"
+        );
+        let both = auto.ask(Occasion::SlotFree, &again(199, 4, 2, 0));
+        assert!(both.count >= 2 && both.window == 2, "{both:?}");
+        assert_eq!(auto.timer(), None);
+        // Too late for the others: no more waiting.
+        auto.ask(Occasion::SlotFree, &again(199, 5, 1, 1_200));
+        let one = auto.ask(Occasion::Timer, &again(200, 5, 1, 1_200));
+        assert!(one.count > 0, "{one:?}");
     }
 }
