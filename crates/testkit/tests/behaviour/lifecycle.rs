@@ -7,7 +7,7 @@ use tautline_transport::{
     error::{Code, ConnectionError},
     observe::{Abuse, Counters},
     rng::Rng,
-    units::Ecn,
+    units::{Ecn, PathId},
 };
 
 use crate::kit::{MS, SECOND, Setup, calm};
@@ -150,6 +150,40 @@ fn closing_end_answers_sparingly() {
     net.run_for(MS);
     let answers = net.tap.heard(Direction::Backward).len();
     assert!((3..=9).contains(&answers), "{answers}");
+}
+
+/// Its answers may be lost: what comes a probe timeout later is answered whatever came before.
+#[test]
+fn closing_end_answers_the_last_probe() {
+    let mut net = Setup::new(8, calm()).manual();
+    net.connect();
+    net.on_client(|client, _| client.ping());
+    net.run_for(SECOND);
+    net.world.set_link_up(net.link, false);
+    net.on_server(|server, now| server.close(now, 7, Bytes::new()));
+    let late = net.tap.heard(Direction::Forward).last().cloned().unwrap();
+    let inject = |net: &mut crate::kit::Net<_, _>, count: usize| {
+        for _ in 0..count {
+            net.world.inject(Datagram {
+                src: late.src,
+                dst: late.dst,
+                ecn: Ecn::NotEct,
+                payload: late.payload.clone(),
+            });
+        }
+    };
+    // The fourth and the next answer is for the eighth and the sixteenth.
+    inject(&mut net, 9);
+    net.run_for(MS);
+    net.tap.clear();
+    inject(&mut net, 1);
+    net.run_for(MS);
+    assert_eq!(net.tap.heard(Direction::Backward).len(), 0);
+    let stats = net.server_connection().path_stats(PathId::ZERO).unwrap();
+    net.run_for(stats.rtt + (4 * stats.rtt_variance).max(MS) + 26 * MS);
+    inject(&mut net, 2);
+    net.run_for(MS);
+    assert_eq!(net.tap.heard(Direction::Backward).len(), 1, "one for both");
 }
 
 /// The server forgets a connection that the client still believes in.

@@ -17,7 +17,7 @@ use tautline_transport::{
     },
     stream::{ReadError, ResetError, WriteError, sched},
     time::Instant,
-    units::{Dir, StreamId},
+    units::{Dir, PathId, StreamId},
 };
 
 use crate::kit::{MS, Net, SECOND, Setup, calm, wire};
@@ -370,6 +370,39 @@ fn large_messages_in_a_thin_stream_are_not_held_up_by_the_pacer() {
             .filter(|id| fates[id].fate == MessageFate::OnTime);
         assert_eq!(on_time.count(), large.len(), "{name}");
     }
+}
+
+/// Messages whose deadline leaves time for one retransmission ask for acknowledgements without delay.
+#[test]
+fn time_for_one_retransmission_asks_for_prompt_acknowledgements() {
+    let delays = |one_way_ms: u64, within: Option<Duration>| {
+        let mut net = pair(Setup::new(31, wire(20, one_way_ms)));
+        for _ in 0..20 {
+            send(&mut net, 900, within);
+            net.run_for(40 * MS);
+        }
+        let asked: Vec<u64> = net.client_trace.with(0, |client| {
+            let frames = client.frames_sent();
+            frames
+                .filter_map(|frame| match frame {
+                    FrameTrace::AckFrequency { max_delay_us, .. } => Some(*max_delay_us),
+                    _ => None,
+                })
+                .collect()
+        });
+        let rtt = net
+            .client_connection()
+            .path_stats(PathId::ZERO)
+            .unwrap()
+            .rtt;
+        (asked, rtt)
+    };
+    let (asked, rtt) = delays(75, Some(250 * MS));
+    assert_eq!(asked, [1_000], "once");
+    assert!(rtt < 160 * MS, "{rtt:?}");
+    assert_eq!(delays(75, None).0, [0; 0], "no deadline");
+    assert_eq!(delays(5, Some(250 * MS)).0, [0; 0], "time for many");
+    assert_eq!(delays(100, Some(250 * MS)).0, [0; 0], "time for none");
 }
 
 #[test]

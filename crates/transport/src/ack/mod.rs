@@ -14,6 +14,7 @@ mod return_path;
 mod rules;
 mod sparing;
 mod standard;
+mod urgency;
 
 #[cfg(test)]
 mod tests;
@@ -149,6 +150,8 @@ pub struct SendView {
     pub packets_missing: u64,
     /// Packets that arrived there with a CE mark so far.
     pub packets_marked: u64,
+    /// How long the latest message with a deadline had when it was handed over; `None` if there was none lately.
+    pub message_time: Option<Duration>,
 }
 
 impl SendView {
@@ -184,6 +187,7 @@ impl SendView {
             acks_received: 0,
             packets_missing: 0,
             packets_marked: 0,
+            message_time: None,
         }
     }
 }

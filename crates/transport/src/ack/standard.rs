@@ -1,10 +1,11 @@
-//! `standard`: acknowledges as RFC 9000 says until the peer asks otherwise; asks for nothing.
+//! `standard`: acknowledges as RFC 9000 says until the peer asks otherwise; asks for nothing but short delays where messages
+//! with deadlines need them.
 
 use std::time::Duration;
 
 use super::{
     AckDecision, AckPolicy, AckPolicyFactory, AckRequest, ReceivedView, SendView,
-    rules::ReceiverRules,
+    rules::ReceiverRules, urgency::Urgency,
 };
 
 /// Builds `standard` policies.
@@ -21,6 +22,8 @@ impl AckPolicyFactory for StandardFactory {
     fn build(&self, max_ack_delay: Duration) -> Box<dyn AckPolicy> {
         Box::new(Standard {
             rules: ReceiverRules::new(max_ack_delay),
+            urgency: Urgency::default(),
+            asked: None,
         })
     }
 }
@@ -30,6 +33,9 @@ impl AckPolicyFactory for StandardFactory {
 #[derive(Debug)]
 struct Standard {
     rules: ReceiverRules,
+    urgency: Urgency,
+    /// The delay asked for last.
+    asked: Option<Duration>,
 }
 
 impl Standard {
@@ -49,8 +55,18 @@ impl AckPolicy for Standard {
         self.rules.on_request(request);
     }
 
-    fn request(&mut self, _view: &SendView) -> Option<AckRequest> {
-        None
+    fn request(&mut self, view: &SendView) -> Option<AckRequest> {
+        let usual = view.peer_max_ack_delay;
+        let wish = self.urgency.longest(view).unwrap_or(usual);
+        if wish == self.asked.unwrap_or(usual) {
+            return None;
+        }
+        self.asked = Some(wish);
+        Some(AckRequest {
+            ack_eliciting_threshold: 1,
+            max_ack_delay: wish,
+            reordering_threshold: 1,
+        })
     }
 
     fn max_ack_delay(&self) -> Duration {
@@ -59,5 +75,40 @@ impl AckPolicy for Standard {
 
     fn reordering_threshold(&self) -> u64 {
         self.rules.reordering_threshold()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Instant;
+
+    #[test]
+    fn messages_ask_for_short_delays_and_give_them_back() {
+        let ms = Duration::from_millis;
+        let mut policy = StandardFactory::default().build(ms(25));
+        let mut view = SendView::new(
+            Instant::ZERO,
+            ms(150),
+            ms(150),
+            100_000,
+            1_200,
+            ms(1),
+            ms(25),
+            3,
+        );
+        assert_eq!(policy.request(&view), None, "nothing calls for it");
+        view.message_time = Some(ms(250));
+        let asked = policy.request(&view).unwrap();
+        assert_eq!(asked.max_ack_delay, ms(1));
+        assert_eq!(
+            (asked.ack_eliciting_threshold, asked.reordering_threshold),
+            (1, 1)
+        );
+        assert_eq!(policy.request(&view), None, "once");
+        view.message_time = None;
+        let usual = policy.request(&view).unwrap();
+        assert_eq!(usual.max_ack_delay, ms(25));
+        assert_eq!(policy.request(&view), None);
     }
 }

@@ -35,6 +35,7 @@ impl Connection {
             .iter()
             .any(|path| works(path) && is_available(path));
         let several = self.has_choice_of_paths();
+        let message_time = self.messages.time_lately(now);
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
@@ -59,6 +60,7 @@ impl Connection {
         view.packets_acked = stats.packets_acked;
         view.packets_lost = stats.packets_lost;
         view.ptos = stats.ptos;
+        view.message_time = message_time;
         view.packets_received = path.space.received.count();
         let back = path.recovery.returned_by().filter(|by| *by != id);
         let back = back.and_then(|by| self.paths.get(by));

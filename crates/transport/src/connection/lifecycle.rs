@@ -41,6 +41,8 @@ pub(crate) struct Closing {
     /// Datagrams received since the last one was answered, and how many it takes now.
     pub(crate) received: u32,
     pub(crate) answer_every: u32,
+    /// From when on any datagram is answered: a probe timeout after the last answer.
+    pub(crate) answer_any_from: Instant,
 }
 
 /// The contents of a CONNECTION_CLOSE frame.
@@ -137,6 +139,7 @@ impl Connection {
             path: self.main_path().map_or(PathId::ZERO, |path| path.id),
             received: 0,
             answer_every: 1,
+            answer_any_from: now + self.largest_pto(),
         };
         self.life.state = State::Closing(closing);
         self.end_with(now, lost);
@@ -212,20 +215,27 @@ impl Connection {
             .unwrap_or(Duration::from_secs(1))
     }
 
-    /// A datagram for us arrived while closing: answer every 1st, 2nd, 4th, ... RFC 9000 s10.2.1.
-    pub(crate) fn on_datagram_while_closing(&mut self, from: &FourTuple) {
+    /// A datagram for us arrived while closing: answer every 1st, 2nd, 4th, ..., and one that comes a probe timeout
+    /// after the last answer, which was lost then; else the peer's probes, ever rarer, would meet nothing but a
+    /// stateless reset after we are gone. RFC 9000 s10.2.1.
+    pub(crate) fn on_datagram_while_closing(&mut self, now: Instant, from: &FourTuple) {
         let heard_on = self
             .paths
             .iter()
             .find(|path| !path.is_abandoned() && path.network.four_tuple().matches(from))
             .map(|path| path.id);
+        let pto = self.largest_pto();
         if let State::Closing(closing) = &mut self.life.state {
             // It did not hear the close, perhaps because that path does not lead to it any more.
             closing.path = heard_on.unwrap_or(closing.path);
             closing.received += 1;
-            if closing.received >= closing.answer_every {
-                closing.received = 0;
+            let enough = closing.received >= closing.answer_every;
+            if enough {
                 closing.answer_every = closing.answer_every.saturating_mul(2);
+            }
+            if enough || now >= closing.answer_any_from {
+                closing.received = 0;
+                closing.answer_any_from = now + pto;
                 closing.pending = true;
             }
         }

@@ -91,7 +91,7 @@ impl Connection {
             .emit(now, || observe::Event::DatagramReceived { bytes });
         match self.life.state {
             State::Drained | State::Draining { .. } => return,
-            State::Closing(_) => self.on_datagram_while_closing(&meta.four_tuple),
+            State::Closing(_) => self.on_datagram_while_closing(now, &meta.four_tuple),
             _ => {}
         }
         let network = self.paths.network_mut(&meta.four_tuple);

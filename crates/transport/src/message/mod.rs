@@ -109,6 +109,11 @@ impl Messages {
         })
     }
 
+    /// How long the latest message with a deadline had when it was handed over; `None` if there was none lately.
+    pub(crate) fn time_lately(&self, now: Instant) -> Option<Duration> {
+        self.outgoing.as_ref()?.time_lately(now)
+    }
+
     /// How fast messages have to leave from now on, those with the nearest deadlines first, for all of
     /// them to be in time that still can; zero if none waits. `way`: how long a packet takes.
     pub(crate) fn needed_rate(&self, now: Instant, way: Duration, streams: &StreamSet) -> Rate {

@@ -31,6 +31,9 @@ const SPARE: Duration = Duration::from_millis(8);
 /// than usual.
 pub(super) const HASTE: f64 = 1.25;
 
+/// For so long what a message asked of acknowledgements holds for the next.
+const LATELY: Duration = Duration::from_secs(10);
+
 /// A message whose fate is open.
 #[derive(Debug)]
 struct InFlight {
@@ -79,6 +82,8 @@ pub(super) struct Outgoing {
     /// Fates that the application was not told. Bounded as `settled` is.
     untold: VecDeque<MessageReport>,
     next_message_at: Option<Instant>,
+    /// When the latest message with a deadline was handed over, and the time that it had then.
+    latest: Option<(Instant, Duration)>,
     refused: bool,
     stats: MessageStats,
 }
@@ -99,6 +104,7 @@ impl Outgoing {
             order: VecDeque::new(),
             untold: VecDeque::new(),
             next_message_at: None,
+            latest: None,
             refused: false,
             stats: MessageStats::default(),
         }
@@ -123,6 +129,9 @@ impl Outgoing {
         self.next = MessageId(id.0 + 1);
         self.next_message_at = None;
         self.stats.handed_over += 1;
+        if let Some(deadline) = options.deadline {
+            self.latest = Some((now, deadline.saturating_since(now)));
+        }
         self.stats.in_flight_bytes += bytes;
         let message = InFlight {
             stream: None,
@@ -219,6 +228,11 @@ impl Outgoing {
             in_flight: self.in_flight.len(),
             ..self.stats
         }
+    }
+
+    pub(super) fn time_lately(&self, now: Instant) -> Option<Duration> {
+        let (at, time) = self.latest?;
+        (now.saturating_since(at) < LATELY).then_some(time)
     }
 
     pub(super) fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
