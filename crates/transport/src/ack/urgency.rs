@@ -15,7 +15,8 @@ const LEAST: Duration = Duration::from_millis(1);
 ///
 /// A message of less than three packets is acknowledged when max_ack_delay is over, and its loss is told as much later, by
 /// a probe timeout or by the next message. With 75 ms one way and 250 ms to come, 25 ms are all that is left beside a
-/// retransmission. Where three fit, delay and all, a shorter delay saves nothing; where none fits, nothing is told in time.
+/// retransmission. Where there is time for three such delays they do no harm; where no retransmission fits, nothing is told
+/// in time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Urgency {
     asked: bool,
@@ -29,8 +30,8 @@ impl Urgency {
             // Round trips vary: what was asked for stays while they do so little.
             let slack = if self.asked { rtt / 8 } else { Duration::ZERO };
             let once = rtt.saturating_mul(3) / 2;
-            let often = (rtt + view.peer_max_ack_delay).saturating_mul(3);
-            time + slack >= once && time < often + slack
+            let ample = once + view.peer_max_ack_delay.saturating_mul(3);
+            time + slack >= once && time < ample + slack
         });
         let least = view.peer_min_ack_delay.max(LEAST);
         self.asked.then(|| least.min(view.peer_max_ack_delay))
@@ -61,8 +62,8 @@ mod tests {
             "no messages, or none with a deadline"
         );
         assert_eq!(fresh(150, Some(250)), Some(1));
-        assert_eq!(fresh(100, Some(250)), Some(1));
-        assert_eq!(fresh(50, Some(250)), None, "there is time");
+        assert_eq!(fresh(120, Some(250)), Some(1));
+        assert_eq!(fresh(100, Some(250)), None, "there is time");
         assert_eq!(fresh(10, Some(250)), None);
         assert_eq!(fresh(200, Some(250)), None, "nothing can be sent again");
     }
@@ -81,8 +82,8 @@ mod tests {
         let ms = Duration::from_millis;
         let mut view = SendView::new(
             Instant::ZERO,
-            ms(100),
-            ms(100),
+            ms(166),
+            ms(166),
             100_000,
             1_200,
             Duration::ZERO,

@@ -12,9 +12,9 @@ use crate::fec::redundancy::{
 
 /// How many times fewer messages come late than is counted where repair symbols leave blindly: those for the next deadline
 /// cover what is still open (`tautline lab run fec-messages`).
-const OVERLAP: f64 = 2.0;
-/// The same for those that are told of: few more than are counted too many.
-const TOLD: f64 = 1.2;
+const OVERLAP: f64 = 1.6;
+/// The same for those that are told of, where losses are single; where they come in runs repair symbols fall together.
+const TOLD: f64 = 1.25;
 /// Repair symbols beyond the packets of a piece, at most.
 const SPARE: u16 = 3;
 
@@ -49,7 +49,7 @@ pub(super) fn called_for(view: &RedundancyView, due: &Due, open: u64, odds: Odds
             let open = view.in_flight.saturating_sub(behind).clamp(1, packets);
             of_overdue(due, open, behind, odds)
         };
-        let count = enough(&late, 1, |_| TOLD * aim(view));
+        let count = enough(&late, 1, |_| TOLD * odds.chain.q * aim(view));
         (
             u64::from(count).min(packets.saturating_add(SPARE.into())),
             behind,

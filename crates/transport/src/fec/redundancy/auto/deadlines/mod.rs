@@ -87,7 +87,14 @@ impl Deadlines {
         let Some(slack) = lifetime.checked_sub(view.one_way_delay + margin(view)) else {
             return true;
         };
-        let retries = retries(view, slack);
+        // The end of a message is told of by the next one, which puts off the probe timeout.
+        let next = view
+            .burst_interval
+            .filter(|next| *next < view.probe_timeout);
+        let told = next.map_or(view.probe_timeout, |next| {
+            view.smoothed_rtt.saturating_add(next)
+        });
+        let retries = retries(view, slack).min(times(slack, told));
         // A retransmission follows what a round trip carries.
         let again_lost = chain.after_loss(view.in_flight + 1);
         retries < ENOUGH && late_after(chain, again_lost, retries) > aim(view)
@@ -134,8 +141,8 @@ impl Deadlines {
             && newest.blind == blind
         {
             newest.ids.end = id + 1;
-            if blind {
-                // The pacer lets one repair symbol go after the other.
+            if blind && self.usual >= view.probe_timeout {
+                // The pacer lets one repair symbol go after the other, and more are due for what is told of.
                 newest.last = newest.last - lead;
             }
             return;
@@ -261,14 +268,18 @@ impl Deadlines {
 fn slack(view: &RedundancyView, deadline: Instant) -> Option<Duration> {
     let left = deadline.saturating_since(view.now);
     let left = left.checked_sub(view.one_way_delay)?;
-    // What has just left may still be in time, and so may what follows at once.
-    Some(left.saturating_sub(margin(view)))
+    let slack = left.checked_sub(margin(view));
+    // What is sent again at the last moment may still be in time, and so may what follows at once.
+    slack.or(view.repeats.then_some(Duration::ZERO))
 }
 
 /// Retransmissions, one after the other, that would be in time.
 fn retries(view: &RedundancyView, slack: Duration) -> u32 {
-    let retry = (RETRY * view.smoothed_rtt.as_secs_f64()).max(1e-3);
-    (slack.as_secs_f64() / retry) as u32
+    times(slack, view.smoothed_rtt.mul_f64(RETRY))
+}
+
+fn times(slack: Duration, each: Duration) -> u32 {
+    (slack.as_secs_f64() / each.as_secs_f64().max(1e-3)) as u32
 }
 
 /// The share of messages that miss a packet which was lost, and as many retransmissions after it.
