@@ -32,7 +32,7 @@ const ENOUGH: u32 = 3;
 /// Packets of a message, about, any of which makes it late.
 const OF_MESSAGE: f64 = 6.0;
 /// Repair symbols to reckon with, by losses to be expected.
-const AHEAD: f64 = 4.0;
+const AHEAD: f64 = 6.0;
 /// Pieces that are remembered; older ones are left to retransmission.
 const PIECES: usize = 64;
 
@@ -131,8 +131,11 @@ impl Deadlines {
         };
         let id = view.sources.saturating_sub(1);
         let losses = chain.rate() / chain.q;
-        let lead = (AHEAD * losses).min(1.0) * slot(view);
-        let lead = Duration::try_from_secs_f64(lead).unwrap_or_default();
+        // The pacer lets one repair symbol go after the other.
+        let slots = |count: f64| {
+            let span = Duration::try_from_secs_f64(count * slot(view));
+            span.unwrap_or_default().min(view.smoothed_rtt / 8)
+        };
         let blind = before == 0 && (!retry || slack < view.probe_timeout);
         if let Some(newest) = self.pieces.back_mut()
             && newest.deadline == deadline
@@ -142,8 +145,8 @@ impl Deadlines {
         {
             newest.ids.end = id + 1;
             if blind && self.usual >= view.probe_timeout {
-                // The pacer lets one repair symbol go after the other, and more are due for what is told of.
-                newest.last = newest.last - lead;
+                // More are due for what is told of.
+                newest.last = newest.last - slots((AHEAD * losses).min(1.0));
             }
             return;
         }
@@ -153,7 +156,7 @@ impl Deadlines {
         self.pieces.push_back(Piece {
             ids: id..id + 1,
             deadline,
-            last: view.now + slack,
+            last: view.now + slack.saturating_sub(if blind { Duration::ZERO } else { slots(1.0) }),
             until: deadline - view.one_way_delay,
             held: false,
             before,
