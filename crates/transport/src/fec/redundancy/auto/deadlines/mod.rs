@@ -131,8 +131,9 @@ impl Deadlines {
         };
         let id = view.sources.saturating_sub(1);
         let losses = chain.rate() / chain.q;
-        // The pacer lets one repair symbol go after the other.
+        // The pacer lets one repair symbol go after the other; over several paths another has room.
         let slots = |count: f64| {
+            let count = if view.paths > 1 { 0.0 } else { count };
             let span = Duration::try_from_secs_f64(count * slot(view));
             span.unwrap_or_default().min(view.smoothed_rtt / 8)
         };
