@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
-    fec::{Departure, Occasion, Outlook},
+    fec::{Departure, Occasion, Outlook, SentData},
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath},
@@ -783,7 +783,12 @@ impl Connection {
                     number,
                     at: now,
                 };
-                sender.on_packet_sent(packet, builder.len() - before, flags.repeats);
+                let data = match (flags.has_data, flags.repeats) {
+                    (_, true) => SentData::Again,
+                    (true, false) => SentData::New,
+                    (false, false) => SentData::None,
+                };
+                sender.on_packet_sent(packet, builder.len() - before, data);
                 if is_source {
                     self.ask_for_redundancy(now, Occasion::SlotFree);
                 }

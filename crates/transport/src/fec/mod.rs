@@ -55,7 +55,7 @@ pub use redundancy::{
 };
 pub use scheme::{UnknownCode, by_name as code_by_name, negotiate, scheme_of};
 pub(crate) use sender::{Delivered, OnLoss, symbol_not_sent};
-pub use sender::{Departure, FecSender, PathState, RepairPlan};
+pub use sender::{Departure, FecSender, PathState, RepairPlan, SentData};
 pub use source::SymbolFate;
 pub use stats::FecStats;
 pub use strength::Strength;

@@ -56,7 +56,7 @@ fn send(sender: &mut FecSender, number: u64, len: usize) {
         number,
         at: NOW,
     };
-    sender.on_packet_sent(packet, len, false);
+    sender.on_packet_sent(packet, len, SentData::New);
     sender.ask(Occasion::SlotFree, NOW);
 }
 

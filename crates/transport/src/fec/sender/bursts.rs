@@ -17,6 +17,17 @@ use crate::{
 const OF_ONE: u32 = 16;
 const REMEMBERED: usize = 256;
 
+/// The stream and datagram data of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentData {
+    /// Frames without data.
+    None,
+    /// Nothing that left before.
+    New,
+    /// Some of it left before.
+    Again,
+}
+
 /// The first packets of the latest bursts on a path.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
@@ -39,11 +50,10 @@ impl Bursts {
         };
     }
 
-    /// An ack-eliciting packet left, without a repair symbol. One that repeats what left before begins no burst: the application
-    /// did not.
-    pub(super) fn on_sent(&mut self, packet: Departure, bytes: usize, repeats: bool) {
+    /// An ack-eliciting packet left, without a repair symbol. One without new data begins no burst: the application did not.
+    pub(super) fn on_sent(&mut self, packet: Departure, bytes: usize, data: SentData) {
         let Departure { path, number, at } = packet;
-        if repeats && self.left.packets == 0 {
+        if data != SentData::New && self.left.packets == 0 {
             return;
         }
         if self.left.packets == 0 {
@@ -92,7 +102,7 @@ mod tests {
     fn send(bursts: &mut Bursts, path: u32, numbers: std::ops::Range<u64>) {
         bursts.on_pause();
         for number in numbers {
-            bursts.on_sent(packet(path, number), 1_000, false);
+            bursts.on_sent(packet(path, number), 1_000, SentData::New);
         }
     }
 
@@ -131,10 +141,12 @@ mod tests {
         let mut bursts = Bursts::default();
         send(&mut bursts, 0, 0..3);
         bursts.on_pause();
-        bursts.on_sent(packet(0, 3), 1_000, true);
+        bursts.on_sent(packet(0, 3), 50, SentData::None);
         assert_eq!((bursts.of(packet(0, 3)), bursts.left_bytes()), (None, 0));
-        bursts.on_sent(packet(0, 4), 1_000, false);
-        bursts.on_sent(packet(0, 5), 1_000, true);
+        bursts.on_sent(packet(0, 3), 1_000, SentData::Again);
+        assert_eq!((bursts.of(packet(0, 3)), bursts.left_bytes()), (None, 0));
+        bursts.on_sent(packet(0, 4), 1_000, SentData::New);
+        bursts.on_sent(packet(0, 5), 1_000, SentData::Again);
         assert_eq!(bursts.of(packet(0, 5)), of(1, 2));
     }
 

@@ -19,6 +19,7 @@ use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 pub use departures::Departure;
 
 use bursts::Bursts;
+pub use bursts::SentData;
 use company::Company;
 use departures::Departures;
 
@@ -293,11 +294,11 @@ impl FecSender {
         id
     }
 
-    /// An ack-eliciting packet of so many bytes left, without a repair symbol; `repeats` if it has stream data that left before.
-    pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize, repeats: bool) {
+    /// An ack-eliciting packet of so many bytes left, without a repair symbol.
+    pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize, data: SentData) {
         self.monitors.of(packet.path).on_sent(packet.number);
-        self.bursts.on_sent(packet, bytes, repeats);
-        self.repeats = repeats;
+        self.bursts.on_sent(packet, bytes, data);
+        self.repeats = data == SentData::Again;
         self.company.on_sent(packet, false, self.path.smoothed_rtt);
     }
 

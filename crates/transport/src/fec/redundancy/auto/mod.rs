@@ -66,6 +66,22 @@ struct Terms {
     retry: bool,
     /// Flow control makes a loss hold up everything.
     way: bool,
+    /// Start-up is about to overflow the queue. Part of the forecast, as the next one is.
+    start: bool,
+    /// All losses come of congestion, which is there again.
+    crowd: bool,
+    /// What repair symbols do to what follows is found by trial. Part of the cost, as all below are.
+    trial: bool,
+    /// The link's time that is left beside what the application sends.
+    spare: bool,
+    /// Messages are late for repair symbols.
+    strain: bool,
+    /// Others wait in the queue.
+    waits: bool,
+    /// Packets are lost for repair symbols.
+    toll: bool,
+    /// Headers without a repair symbol.
+    vain: bool,
 }
 
 /// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.
@@ -135,21 +151,32 @@ fn is_lossy(view: &RedundancyView) -> bool {
 
 impl Auto {
     pub(super) const NAME: &'static str = "auto";
-    pub(super) const USAGE: &'static str =
-        "auto, or auto:TERM=off to leave a term out: forecast, bursts, cost, tail, retry, way";
-    pub(super) const KEYS: &'static [&'static str] =
-        &["forecast", "bursts", "cost", "tail", "retry", "way"];
+    pub(super) const USAGE: &'static str = "auto, or auto:TERM=off to leave a term out: forecast (or of it start, crowd), bursts, cost (or of it trial, spare, strain, \
+         waits, toll, vain), tail, retry, way";
+    pub(super) const KEYS: &'static [&'static str] = &[
+        "forecast", "bursts", "cost", "tail", "retry", "way", "start", "crowd", "trial", "spare",
+        "strain", "waits", "toll", "vain",
+    ];
 
     pub(super) fn parse(options: &Options<'_>) -> Option<Self> {
         let on = |key| options.switch(key, true);
+        let (forecast, cost) = (on("forecast")?, on("cost")?);
         options.are_by_key().then_some(Self {
             terms: Terms {
-                forecast: on("forecast")?,
+                forecast,
                 bursts: on("bursts")?,
-                cost: on("cost")?,
+                cost,
                 tail: on("tail")?,
                 retry: on("retry")?,
                 way: on("way")?,
+                start: forecast && on("start")?,
+                crowd: forecast && on("crowd")?,
+                trial: cost && on("trial")?,
+                spare: cost && on("spare")?,
+                strain: cost && on("strain")?,
+                waits: cost && on("waits")?,
+                toll: cost && on("toll")?,
+                vain: cost && on("vain")?,
             },
             deadlines: Deadlines::default(),
             strain: Strain::default(),
@@ -205,7 +232,7 @@ impl Auto {
         } else {
             self.start_up.has_overflowed(view)
         };
-        self.terms.forecast && has_queue(view) && overflows
+        self.terms.start && has_queue(view) && overflows
     }
 
     /// Whether all that is known to be lost here is lost of congestion, which is about to cost packets again: what
@@ -214,18 +241,18 @@ impl Auto {
     fn is_crowded(&self, view: &RedundancyView) -> bool {
         let (lost, of) = view.loss.calm;
         let spared = lost < KNOWN_LOSSES && of * view.loss.rate > SPARED;
-        self.terms.forecast && spared && view.loss.tense && has_queue(view)
+        self.terms.crowd && spared && view.loss.tense && has_queue(view)
     }
 
     /// Whether a repair symbol would meet a queue that overflows, our own or one that others fill.
     fn lacks_room(&mut self, view: &RedundancyView) -> bool {
-        let toll = self.terms.cost && self.toll.forbids(view.now);
+        let toll = self.terms.toll && self.toll.forbids(view.now);
         toll || self.overshoots(view) || self.is_crowded(view)
     }
 
     /// What deadlines call for, as far as there is room; where that is not known, nothing before a trial.
     fn for_deadlines(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
-        if self.terms.cost && self.effect.room(view) != Room::Enough {
+        if self.terms.trial && self.effect.room(view) != Room::Enough {
             // What is tried leaves right behind a message: then it takes of the link what that leaves.
             self.wanted = Some(view.now);
             return Repairs::NONE;
@@ -255,12 +282,20 @@ impl Auto {
         if due == Repairs::NONE {
             return due;
         }
+        let most = if self.terms.toll {
+            self.toll.most(view)
+        } else {
+            u16::MAX
+        };
+        let others_wait = self.terms.waits && !self.waits.is_short(view);
         let count = if !self.terms.cost {
             due.count
-        } else if self.lacks_room(view) || !self.waits.is_short(view) {
+        } else if self.lacks_room(view) || others_wait {
             0
+        } else if self.terms.strain {
+            self.strain.allows(view, due.count.min(most))
         } else {
-            self.strain.allows(view, due.count)
+            due.count.min(most)
         };
         let affordable = self.within_spare(view, Repairs { count, ..due });
         if affordable != Repairs::NONE {
@@ -278,11 +313,16 @@ impl Auto {
             due.count
         } else {
             let most = match self.effect.room(view) {
-                Room::Enough => due.count,
-                Room::Trial => 1,
-                Room::None => 0,
+                Room::Trial if self.terms.trial => 1,
+                Room::None if self.terms.trial => 0,
+                _ => due.count,
             };
-            self.spare.allows(view, due.count.min(most))
+            let most = due.count.min(most);
+            if self.terms.spare {
+                self.spare.allows(view, most)
+            } else {
+                most
+            }
         };
         if count == 0 {
             self.saving = Duration::ZERO;
@@ -330,7 +370,8 @@ impl RedundancyScheduler for Auto {
 
     fn protects(&self, view: &RedundancyView) -> bool {
         // Source headers take of the link too.
-        if self.terms.cost && (self.effect.is_silent(view) || self.vain.is_silent(view)) {
+        let tried = self.terms.trial && self.effect.is_silent(view);
+        if tried || self.terms.vain && self.vain.is_silent(view) {
             return false;
         }
         match view.lifetime {

@@ -5,7 +5,7 @@
 //!
 //! Before a queue of a few packets a repair symbol takes the place of another packet, and nothing tells but that more are lost:
 //! what calls for more repair symbols. So where packets beside repair symbols are lost more often than others were, none leave
-//! until it is known whether packets are lost as often without them.
+//! until it is known whether packets are lost as often without them. Before anything is known of it few leave at a time.
 
 use std::time::Duration;
 
@@ -22,9 +22,10 @@ const BESIDE_RESTS_ON: f64 = 96.0;
 /// More are lost beside repair symbols if the shares differ by this and so many deviations, and one is so many times the other. This is
 /// asked again and again, so that what is chance once in a thousand times would be found.
 const PART: f64 = 0.05;
-const DEVIATIONS: f64 = 4.0;
-/// The same once none left for it: that is asked but once.
-const ONCE: f64 = 2.5;
+const DEVIATIONS: f64 = 3.0;
+/// The same once none left for it: that is asked but once. And from which on it is asked for longer.
+const ONCE: f64 = 2.0;
+const MAYBE: f64 = 1.2;
 const TIMES: f64 = 2.0;
 /// So heavy losses are asked about even if those of packets alone were, and again after so long, then four times as long each time.
 const HEAVY: f64 = 0.25;
@@ -33,6 +34,12 @@ const MOST_AGAIN: Duration = Duration::from_secs(256);
 /// How long no repair symbol leaves until it is known at most, in round trips, and packets that tell.
 const WAITS: u32 = 32;
 const TELLING: f64 = 64.0;
+/// How many times longer where that is not clear.
+const LONGER: u32 = 3;
+/// How many repair symbols may leave at a time before so many packets beside them tell. In runs of losses a path loses as much as a
+/// short queue does, and calls for as many as that has places.
+const UNPROVEN: u16 = 2;
+const PROVEN: u64 = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
@@ -90,12 +97,19 @@ impl Toll {
             }
             return;
         };
+        let costs = self.is_more(ONCE);
+        let times = if !costs && self.is_more(MAYBE) {
+            LONGER
+        } else {
+            1
+        };
         let waited = view.now.saturating_since(since);
-        if self.alone.packets < TELLING && waited < view.smoothed_rtt.saturating_mul(WAITS) {
+        let waits = view.smoothed_rtt.saturating_mul(WAITS * times);
+        if self.alone.packets < TELLING * f64::from(times) && waited < waits {
             return;
         }
         self.asks = None;
-        if self.is_more(ONCE) {
+        if costs {
             self.shy.give_up(view.now);
         } else {
             let before = self.again.map_or(Duration::ZERO, |(_, before)| before);
@@ -126,6 +140,15 @@ impl Toll {
     fn is_heavy(&self, now: Instant) -> bool {
         let due = self.again.is_none_or(|(at, _)| at <= now);
         due && self.beside.packets >= ENOUGH && self.beside.rate() > HEAVY
+    }
+
+    /// How many may leave at a time.
+    pub(super) fn most(&self, view: &RedundancyView) -> u16 {
+        if view.several || view.by_company.beside_repairs.packets >= PROVEN {
+            u16::MAX
+        } else {
+            UNPROVEN
+        }
     }
 
     /// Whether none may leave now.
@@ -188,6 +211,18 @@ mod tests {
     fn who_loses_by_them_does_without() {
         let used = seconds_with(120, 50, 3);
         assert!(used < 12.0, "{used}");
+    }
+
+    #[test]
+    fn few_leave_at_a_time_until_it_is_known() {
+        let toll = Toll::default();
+        let mut view = view(4, 0.02);
+        assert_eq!(toll.most(&view), UNPROVEN);
+        view.several = true;
+        assert_eq!(toll.most(&view), u16::MAX);
+        view.several = false;
+        view.by_company.beside_repairs.packets = PROVEN;
+        assert_eq!(toll.most(&view), u16::MAX);
     }
 
     #[test]
