@@ -2,9 +2,13 @@
 //!
 //! Owns: [`Trains`]. Does not own: what follows of it (`waits.rs`, `spare.rs`, `effect.rs`).
 //!
-//! Packets of a burst arrive no closer to each other, on average, than the link takes for them, however its delay varies; further
-//! apart where the pacer spreads them. So what is told here is never too little for long; and where they arrive further apart than
-//! they left, it is what the link takes.
+//! Packets of a burst arrive no closer to each other, in the median, than the link takes for them, however its delay varies; further
+//! apart where the pacer spreads them. (On average they arrive further apart where the delay varies but no packet overtakes another.)
+//! So what is told here is never too little for long; and where they arrive further apart than they left, it is what the link takes.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
 
 use crate::{
     fec::redundancy::{InBurst, Measured},
@@ -13,9 +17,9 @@ use crate::{
 
 /// Bytes that lie between two packets at least, if how far apart they arrive is to tell something.
 const APART: u64 = 1_000;
-/// Bursts from which that is known, and on which it rests, about.
-const KNOWN: u32 = 8;
-const RESTS_ON: u32 = 32;
+/// Bursts from which that is known, and on which it rests. 16 bytes each.
+const KNOWN: usize = 8;
+const RESTS_ON: usize = 64;
 /// The link spreads packets that arrive so many times as far apart as they left.
 const SPREAD: f64 = 1.25;
 
@@ -26,10 +30,17 @@ pub(super) struct Trains {
     first: Option<(Instant, Instant, InBurst)>,
     /// Seconds a byte, by the latest of that burst: when it left, and when it arrived.
     latest: Option<(f64, f64)>,
-    bursts: u32,
-    /// Seconds a byte, on average.
+    /// The latest bursts.
+    bursts: VecDeque<(f64, f64)>,
+    /// Seconds a byte, in the median.
     left: f64,
     arrived: f64,
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: SmallVec<[f64; RESTS_ON]> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
 impl Trains {
@@ -48,11 +59,13 @@ impl Trains {
                 }
             }
             _ => {
-                if let Some((left, arrived)) = self.latest.take() {
-                    self.bursts = self.bursts.saturating_add(1);
-                    let gain = 1.0 / f64::from(self.bursts.min(RESTS_ON));
-                    self.left += (left - self.left) * gain;
-                    self.arrived += (arrived - self.arrived) * gain;
+                if let Some(burst) = self.latest.take() {
+                    if self.bursts.len() >= RESTS_ON {
+                        self.bursts.pop_front();
+                    }
+                    self.bursts.push_back(burst);
+                    self.left = median(self.bursts.iter().map(|(left, _)| *left));
+                    self.arrived = median(self.bursts.iter().map(|(_, arrived)| *arrived));
                 }
                 self.first = Some((packet.sent, arrived, place));
             }
@@ -61,7 +74,7 @@ impl Trains {
 
     /// Seconds that the link takes for so many bytes, at most; `None` while no bursts of several packets told.
     pub(super) fn time_of(&self, bytes: f64) -> Option<f64> {
-        (self.bursts >= KNOWN).then_some(bytes * self.arrived)
+        (self.bursts.len() >= KNOWN).then_some(bytes * self.arrived)
     }
 
     /// The same at least; 0 while nothing tells.

@@ -38,7 +38,7 @@ const BUSY: f64 = 4.0;
 /// A link on which packets wait for longer than so many of them take is one whose delay varies for other reasons.
 const MOST: f64 = 1.5;
 /// Messages may wait for this part of the time that they have beyond the way, on average.
-const PART: u32 = 12;
+const PART: u32 = 10;
 
 /// Packets of about a size that were the first of their bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
