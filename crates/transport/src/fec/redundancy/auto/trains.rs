@@ -117,6 +117,32 @@ mod tests {
         assert_eq!(after(9, 4, 0.0).time_of(1_250.0), Some(0.0));
     }
 
+    /// Each is late by as much as chance has it, and none overtakes another.
+    #[test]
+    fn delays_that_vary_tell_little() {
+        let mut trains = Trains::default();
+        let late = [0.0, 7.0, 3.0, 9.0, 5.0, 1.0, 8.0, 2.0, 6.0, 4.0];
+        for burst in 0..50_usize {
+            let mut arrives = 0.0_f64;
+            for packet in 0..2 {
+                let own = late[(burst * 7 + packet * (3 + burst)) % 10];
+                arrives = arrives.max(50.0 + packet as f64 + own);
+                trains.on_round_trip(Measured {
+                    sent: Instant::ZERO + Duration::from_secs(burst as u64),
+                    round_trip: Duration::from_secs_f64(arrives / 1e3),
+                    after_repair: None,
+                    in_burst: Some(InBurst {
+                        burst: burst as u64,
+                        packets: packet as u32 + 1,
+                        bytes: 1_250 * (packet as u64 + 1),
+                    }),
+                });
+            }
+        }
+        let takes = trains.time_of(1_250.0).unwrap();
+        assert!((0.0..0.003).contains(&takes), "{takes}");
+    }
+
     #[test]
     fn what_the_link_spreads_it_takes() {
         let mut spread = after(9, 4, 5.0);

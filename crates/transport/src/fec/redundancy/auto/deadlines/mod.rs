@@ -318,12 +318,15 @@ mod tests {
         super::tests::{at, auto, view},
         *,
     };
-    use crate::fec::{Occasion, RedundancyScheduler};
+    use crate::fec::{Occasion, RedundancyScheduler, redundancy::ByCompany};
 
     /// At `now`, a packet of the message due at `deadline` has just left, the `sources`th, and the
     /// `open` latest are not known to have arrived.
     fn packet(now: u64, sources: u64, open: u16, deadline: u64, rate: f64) -> RedundancyView {
+        let mut known = ByCompany::default();
+        known.beside_repairs.packets = 1_000;
         RedundancyView {
+            by_company: known,
             now: at(now),
             sources,
             in_flight: open.into(),
