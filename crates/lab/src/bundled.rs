@@ -59,6 +59,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-fairness",
     "fec-held",
     "fec-thin",
+    "fec-terms",
     "fec-uses",
     "fec-loaded",
     "mp-homogeneous",
