@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use tautline_codes::{CodingWindow, Limits, RepairId, Scheme};
 
+pub use bursts::SentData;
 pub use departures::Departure;
 
 use bursts::Bursts;
-pub use bursts::SentData;
 use company::Company;
 use departures::Departures;
 
