@@ -20,10 +20,10 @@ use crate::{
     error::TransportError,
     fec::{
         Departure, FecReceiver, FecSender, FecStats, Hold, LossEstimate, Occasion, Outlook,
-        check_window, negotiate, symbol_not_sent,
+        SentData, check_window, negotiate, symbol_not_sent,
     },
     observe,
-    packet::{PacketWriter, Token},
+    packet::{PacketFlags, PacketWriter, Token},
     path::Path,
     recovery::LossHandler as _,
     space::SpaceKind,
@@ -344,6 +344,28 @@ impl Connection {
         let sender = self.fec.sender.as_ref();
         if sender.is_some_and(|sender| sender.wants_to_be_asked(now)) {
             self.ask_for_redundancy(now, Occasion::Timer);
+        }
+    }
+
+    /// An ack-eliciting packet of so many bytes left without a repair symbol, with a source symbol or not.
+    pub(super) fn note_departure(
+        &mut self,
+        packet: Departure,
+        bytes: usize,
+        flags: PacketFlags,
+        is_source: bool,
+    ) {
+        let Some(sender) = &mut self.fec.sender else {
+            return;
+        };
+        let data = match (flags.has_data, flags.repeats) {
+            (_, true) => SentData::Again,
+            (true, false) => SentData::New,
+            (false, false) => SentData::None,
+        };
+        sender.on_packet_sent(packet, bytes, data);
+        if is_source {
+            self.ask_for_redundancy(packet.at, Occasion::SlotFree);
         }
     }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
-    fec::{Departure, Occasion, Outlook, SentData},
+    fec::{Departure, Occasion, Outlook},
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath},
@@ -775,23 +775,13 @@ impl Connection {
         }
         if flags.ack_eliciting {
             self.restart_idle_on_send(now);
-            if let Some(sender) = self.fec.sender.as_deref_mut()
-                && level == Level::OneRtt
-            {
+            if level == Level::OneRtt {
                 let packet = Departure {
                     path: id,
                     number,
                     at: now,
                 };
-                let data = match (flags.has_data, flags.repeats) {
-                    (_, true) => SentData::Again,
-                    (true, false) => SentData::New,
-                    (false, false) => SentData::None,
-                };
-                sender.on_packet_sent(packet, builder.len() - before, data);
-                if is_source {
-                    self.ask_for_redundancy(now, Occasion::SlotFree);
-                }
+                self.note_departure(packet, builder.len() - before, flags, is_source);
             }
         }
         if level == Level::ZeroRtt {

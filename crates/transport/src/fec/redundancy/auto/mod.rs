@@ -15,6 +15,7 @@ mod shy;
 mod spare;
 mod start_up;
 mod strain;
+mod terms;
 mod toll;
 mod trains;
 mod vain;
@@ -28,6 +29,7 @@ use effect::{Bursts, Effect, Room};
 use spare::Spare;
 use start_up::StartUp;
 use strain::Strain;
+use terms::Terms;
 use toll::Toll;
 use vain::Vain;
 use waits::Waits;
@@ -50,39 +52,6 @@ const PARTS: u64 = 8;
 const PART_LOSSES: f64 = 0.25;
 const LEAST_PART: u64 = 8;
 const MOST_PART: u64 = 64;
-
-/// What `auto` takes into account; each can be left out, to see what it is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Terms {
-    /// The state of the queue.
-    forecast: bool,
-    /// Losses come in runs.
-    bursts: bool,
-    /// What a repair symbol takes of the link.
-    cost: bool,
-    /// Losses at the end wait for a timeout.
-    tail: bool,
-    /// Retransmission may be in time for a deadline.
-    retry: bool,
-    /// Flow control makes a loss hold up everything.
-    way: bool,
-    /// Start-up is about to overflow the queue. Part of the forecast, as the next one is.
-    start: bool,
-    /// All losses come of congestion, which is there again.
-    crowd: bool,
-    /// What repair symbols do to what follows is found by trial. Part of the cost, as all below are.
-    trial: bool,
-    /// The link's time that is left beside what the application sends.
-    spare: bool,
-    /// Messages are late for repair symbols.
-    strain: bool,
-    /// Others wait in the queue.
-    waits: bool,
-    /// Packets are lost for repair symbols.
-    toll: bool,
-    /// Headers without a repair symbol.
-    vain: bool,
-}
 
 /// `auto`: weighs at the end of every burst, and as late as a message's deadline allows.
 ///
@@ -151,33 +120,13 @@ fn is_lossy(view: &RedundancyView) -> bool {
 
 impl Auto {
     pub(super) const NAME: &'static str = "auto";
-    pub(super) const USAGE: &'static str = "auto, or auto:TERM=off to leave a term out: forecast (or of it start, crowd), bursts, cost (or of it trial, spare, strain, \
-         waits, toll, vain), tail, retry, way";
-    pub(super) const KEYS: &'static [&'static str] = &[
-        "forecast", "bursts", "cost", "tail", "retry", "way", "start", "crowd", "trial", "spare",
-        "strain", "waits", "toll", "vain",
-    ];
+    pub(super) const USAGE: &'static str = Terms::USAGE;
+    pub(super) const KEYS: &'static [&'static str] = Terms::KEYS;
 
     pub(super) fn parse(options: &Options<'_>) -> Option<Self> {
-        let on = |key| options.switch(key, true);
-        let (forecast, cost) = (on("forecast")?, on("cost")?);
-        options.are_by_key().then_some(Self {
-            terms: Terms {
-                forecast,
-                bursts: on("bursts")?,
-                cost,
-                tail: on("tail")?,
-                retry: on("retry")?,
-                way: on("way")?,
-                start: forecast && on("start")?,
-                crowd: forecast && on("crowd")?,
-                trial: cost && on("trial")?,
-                spare: cost && on("spare")?,
-                strain: cost && on("strain")?,
-                waits: cost && on("waits")?,
-                toll: cost && on("toll")?,
-                vain: cost && on("vain")?,
-            },
+        let terms = Terms::parse(options)?;
+        options.are_by_key().then(|| Self {
+            terms,
             deadlines: Deadlines::default(),
             strain: Strain::default(),
             spare: Spare::default(),
@@ -282,21 +231,18 @@ impl Auto {
         if due == Repairs::NONE {
             return due;
         }
-        let most = if self.terms.toll {
-            self.toll.most(view)
-        } else {
-            u16::MAX
-        };
         let others_wait = self.terms.waits && !self.waits.is_short(view);
-        let count = if !self.terms.cost {
-            due.count
-        } else if self.lacks_room(view) || others_wait {
-            0
-        } else if self.terms.strain {
-            self.strain.allows(view, due.count.min(most))
+        let mut count = due.count;
+        if self.terms.cost && (self.lacks_room(view) || others_wait) {
+            count = 0;
         } else {
-            due.count.min(most)
-        };
+            if self.terms.toll {
+                count = count.min(self.toll.most(view));
+            }
+            if self.terms.strain {
+                count = self.strain.allows(view, count);
+            }
+        }
         let affordable = self.within_spare(view, Repairs { count, ..due });
         if affordable != Repairs::NONE {
             self.strain.on_repairs(view.now, affordable.count);
@@ -306,24 +252,20 @@ impl Auto {
 
     /// As many of them as the link has room for beside what the application sends.
     fn within_spare(&mut self, view: &RedundancyView, due: Repairs) -> Repairs {
-        let count = if !self.terms.cost {
-            due.count
-        } else if self.was_held_back(view) {
-            // What flow control lets go in a round trip is no burst that leaves the rest of the link's time.
-            due.count
-        } else {
-            let most = match self.effect.room(view) {
-                Room::Trial if self.terms.trial => 1,
-                Room::None if self.terms.trial => 0,
-                _ => due.count,
-            };
-            let most = due.count.min(most);
-            if self.terms.spare {
-                self.spare.allows(view, most)
-            } else {
-                most
+        let mut count = due.count;
+        // What flow control lets go in a round trip is no burst that leaves the rest of the link's time.
+        if !self.was_held_back(view) {
+            if self.terms.trial {
+                count = match self.effect.room(view) {
+                    Room::Enough => count,
+                    Room::Trial => count.min(1),
+                    Room::None => 0,
+                };
             }
-        };
+            if self.terms.spare {
+                count = self.spare.allows(view, count);
+            }
+        }
         if count == 0 {
             self.saving = Duration::ZERO;
             return Repairs::NONE;
@@ -533,6 +475,26 @@ mod tests {
             },
             ..RedundancyView::default()
         }
+    }
+
+    #[test]
+    fn a_trial_sends_nothing_where_nothing_is_due() {
+        let mut auto = auto("");
+        let view = view(4, 0.02);
+        let bursts = Bursts {
+            interval: view.smoothed_rtt.as_secs_f64() / 2.0,
+            bytes: 1_000.0,
+            ..Bursts::default()
+        };
+        auto.effect.on_burst(&view, bursts);
+        assert_eq!(auto.effect.room(&view), Room::Trial);
+        assert_eq!(auto.within_spare(&view, Repairs::NONE), Repairs::NONE);
+        let due = Repairs {
+            count: 3,
+            window: 4,
+            behind: 0,
+        };
+        assert_eq!(auto.within_spare(&view, due).count, 1);
     }
 
     #[test]

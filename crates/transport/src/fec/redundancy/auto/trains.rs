@@ -140,7 +140,8 @@ mod tests {
             }
         }
         let takes = trains.time_of(1_250.0).unwrap();
-        assert!((0.0..0.003).contains(&takes), "{takes}");
+        // 3.2 ms on average.
+        assert!((0.0..0.002).contains(&takes), "{takes}");
     }
 
     #[test]
