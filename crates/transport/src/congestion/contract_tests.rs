@@ -236,6 +236,7 @@ impl Driver {
         let rtt = Duration::from_nanos(nanos);
         RttView {
             latest: rtt,
+            adjusted: rtt,
             smoothed: rtt,
             min: rtt,
         }

@@ -98,6 +98,9 @@ impl ControllerContext {
 pub struct RttView {
     /// The newest sample.
     pub latest: Duration,
+    /// That sample without the time for which the peer held its acknowledgement back (adjusted_rtt,
+    /// RFC 9002 s5.3): what tells of the queue.
+    pub adjusted: Duration,
     /// Exponentially smoothed.
     pub smoothed: Duration,
     /// The smallest sample of the path's life (RFC 9002 s5.2; not a windowed minimum).

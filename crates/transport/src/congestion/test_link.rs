@@ -34,6 +34,7 @@ pub(super) fn context() -> ControllerContext {
 pub(super) fn ack(number: u64, next: u64, bytes: u64, rtt: Duration) -> AckEvent {
     let rtt = RttView {
         latest: rtt,
+        adjusted: rtt,
         smoothed: rtt,
         min: rtt,
     };
@@ -175,6 +176,7 @@ impl<C: CongestionController> Run<C> {
             in_flight: 0,
             rtt: RttView {
                 latest: nominal,
+                adjusted: nominal,
                 smoothed: nominal,
                 min: nominal,
             },
@@ -455,6 +457,7 @@ impl<C: CongestionController> Run<C> {
 
     fn sample_rtt(&mut self, latest: Duration) {
         self.rtt.latest = latest;
+        self.rtt.adjusted = latest;
         self.rtt.min = if self.has_rtt {
             self.rtt.min.min(latest)
         } else {
@@ -621,6 +624,7 @@ pub(super) fn loss(now: Instant, packets: &[LostPacket], persistent: bool) -> Lo
     let bytes = packets.len() as u64 * MTU;
     let rtt = RttView {
         latest: ms(100),
+        adjusted: ms(100),
         smoothed: ms(100),
         min: ms(100),
     };

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::{AckContext, AckSummary, GRANULARITY, LossHandler, Recovery, ecn::NewlyAckedMarks};
 use crate::{
-    congestion::{AckEvent, EcnEvent, RttView, SpuriousLossEvent},
+    congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
     error::TransportError,
     observe::Abuse,
     packet::Token,
@@ -366,10 +366,7 @@ impl Recovery {
             largest_acked_sent,
             space.peek_packet_number(),
             rtt_sample.is_some(),
-            RttView {
-                latest: rtt_sample.unwrap_or(self.rtt.latest()),
-                ..self.rtt_view()
-            },
+            self.rtt_view_with(rtt_sample),
             prior_in_flight,
             self.bytes_in_flight,
             self.rate.delivered(),

@@ -460,9 +460,24 @@ impl Recovery {
         first.is_some_and(|first| number >= *first)
     }
 
+    /// The view with this newest sample, which another way back may have brought: then it is no
+    /// sample of the estimator, and is taken as it is.
+    fn rtt_view_with(&self, sample: Option<Duration>) -> RttView {
+        let view = self.rtt_view();
+        match sample {
+            Some(latest) if latest != view.latest => RttView {
+                latest,
+                adjusted: latest,
+                ..view
+            },
+            _ => view,
+        }
+    }
+
     fn rtt_view(&self) -> RttView {
         RttView {
             latest: self.rtt.latest(),
+            adjusted: self.rtt.newest(),
             smoothed: self.rtt.smoothed(),
             min: self.rtt.min(),
         }

@@ -276,6 +276,7 @@ mod tests {
     fn rtt(min: u64, latest: u64) -> RttView {
         RttView {
             latest: ms(latest),
+            adjusted: ms(latest),
             smoothed: ms(latest),
             min: ms(min),
         }

@@ -37,6 +37,7 @@ impl Rtt {
             self.sampled = Some(Sampled {
                 view: RttView {
                     latest,
+                    adjusted: latest,
                     smoothed: latest,
                     min: latest,
                 },
@@ -48,6 +49,7 @@ impl Rtt {
         sampled.variation = (sampled.variation * 3 + view.smoothed.abs_diff(latest)) / 4;
         view.smoothed = (view.smoothed * 7 + latest) / 8;
         view.latest = latest;
+        view.adjusted = latest;
         view.min = view.min.min(latest);
     }
 

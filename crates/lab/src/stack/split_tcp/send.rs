@@ -307,6 +307,7 @@ impl Sender {
         self.recovery.get_or_insert(self.board.next());
         let assumed = RttView {
             latest: self.rtt.timeout(0),
+            adjusted: self.rtt.timeout(0),
             smoothed: self.rtt.timeout(0),
             min: self.rtt.timeout(0),
         };

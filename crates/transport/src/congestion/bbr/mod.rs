@@ -184,7 +184,7 @@ impl Bbr {
         self.full_pipe
             .on_ack(sample, self.rounds.started, &self.params);
         self.look_for_others();
-        self.check_brief_probe();
+        self.check_brief_probe(sample);
         self.check_startup_done(sample);
         self.check_drain_done(sample);
         self.update_cycle(sample);

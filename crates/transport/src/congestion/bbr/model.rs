@@ -28,6 +28,8 @@ pub(in crate::congestion) struct Sample {
     /// When the newest packet that this acknowledges left.
     pub(in crate::congestion) newest_sent: Instant,
     pub(in crate::congestion) rtt: Option<Duration>,
+    /// The same without the time for which the peer held its acknowledgement back, which is no queue.
+    pub(in crate::congestion) adjusted_rtt: Option<Duration>,
     pub(in crate::congestion) prior_in_flight: u64,
     pub(in crate::congestion) in_flight: u64,
     /// The path's delivered count, this ACK included.
@@ -48,6 +50,7 @@ impl Sample {
             newly_acked: event.acked_bytes,
             newest_sent: event.largest_acked_sent,
             rtt: event.has_rtt_sample.then_some(event.rtt.latest),
+            adjusted_rtt: event.has_rtt_sample.then_some(event.rtt.adjusted),
             prior_in_flight: event.prior_in_flight,
             in_flight: event.bytes_in_flight,
             total_delivered: event.delivered,

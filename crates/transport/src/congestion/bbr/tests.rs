@@ -371,6 +371,7 @@ fn idle_sample() -> Sample {
         newly_acked: 0,
         newest_sent: Instant::ZERO,
         rtt: None,
+        adjusted_rtt: None,
         prior_in_flight: 0,
         in_flight: 0,
         total_delivered: 0,

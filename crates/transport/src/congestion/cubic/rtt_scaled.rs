@@ -49,6 +49,7 @@ mod tests {
         let at = |smoothed| {
             factor(&RttView {
                 latest: ms(smoothed),
+                adjusted: ms(smoothed),
                 smoothed: ms(smoothed),
                 min: ms(100),
             })

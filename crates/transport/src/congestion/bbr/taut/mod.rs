@@ -189,7 +189,7 @@ impl Bbr {
     /// counted again, one packet lost by chance while the queue drains would pass for congestion and hold
     /// the rate down until the next probe.
     pub(super) fn note_lost(&mut self, event: &LossEvent<'_>) {
-        let high = self.is_queue_high(event.rtt.latest);
+        let high = self.is_queue_high(event.rtt.adjusted);
         let sent = event.packets.iter().map(|packet| packet.sent);
         let lost = sent.filter(|sent| !self.is_of_startup(*sent)).count();
         let learn = !self.cycle.probe_sample;
@@ -207,8 +207,10 @@ impl Bbr {
             self.ledger.end_round();
         }
         self.queue
-            .on_ack(sample.now, sample.rtt, self.rounds.started);
-        let high = sample.rtt.is_some_and(|rtt| self.is_queue_high(rtt));
+            .on_ack(sample.now, sample.adjusted_rtt, self.rounds.started);
+        let high = sample
+            .adjusted_rtt
+            .is_some_and(|rtt| self.is_queue_high(rtt));
         let learn = !self.cycle.probe_sample && !self.is_of_startup(sample.newest_sent);
         let acked = sample.newly_acked as f64 / self.mtu as f64;
         self.ledger.count(acked, 0.0, high, learn);
@@ -250,8 +252,10 @@ impl Bbr {
     }
 
     /// Ends a search for bandwidth that only made a queue.
-    pub(super) fn check_brief_probe(&mut self) {
-        if !self.params.rules.brief_probe || !self.rounds.started || self.full_pipe.count == 0 {
+    pub(super) fn check_brief_probe(&mut self, sample: &Sample) {
+        let rules = &self.params.rules;
+        let grew = self.full_pipe.count == 0;
+        if !rules.brief_probe || !self.rounds.started || sample.app_limited || grew {
             return;
         }
         let Some(min) = self.min_rtt.value else {

@@ -68,7 +68,7 @@ impl Bbr {
         }
         if self.state != State::Share {
             // ProbeRTT: was the queue ours?
-            if let (Some(share), Some(rtt)) = (&mut self.share, sample.rtt) {
+            if let (Some(share), Some(rtt)) = (&mut self.share, sample.adjusted_rtt) {
                 share.probed = Some(share.probed.map_or(rtt, |low| low.min(rtt)));
             }
             return;
@@ -157,7 +157,7 @@ impl Bbr {
     }
 
     pub(in super::super) fn share_on_ack(&mut self, event: &AckEvent) {
-        let full = self.is_queue_full(event.rtt.latest);
+        let full = self.is_queue_full(event.rtt.adjusted);
         let Some(share) = &mut self.share else { return };
         if self.state != State::Share {
             // While ProbeRTT holds the window down it does not grow, and its time stands still.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::{
     super::{
-        super::test_link::{MTU, Path, Run, context, loss, lost, mbps, ms},
+        super::{
+            RateSample,
+            test_link::{MTU, Path, Run, ack, context, loss, lost, mbps, ms},
+        },
         model::UNBOUNDED,
     },
     *,
@@ -106,7 +109,7 @@ fn what_startup_overfilled_is_not_the_paths_own_loss() {
         let before = bbr.ledger.base();
         let packets = [0, 1, 2, 3].map(|number| lost(number, sent));
         let mut event = loss(sent + ms(44), &packets, false);
-        event.rtt.latest = ms(44);
+        event.rtt.adjusted = ms(44);
         bbr.note_lost(&event);
         bbr.ledger.base() - before
     };
@@ -127,7 +130,7 @@ fn what_startup_overfilled_does_not_hold_the_rate_down() {
     bbr.ledger.end_round();
     let of_startup: Vec<_> = (0..9).map(|number| lost(number, ended)).collect();
     let mut event = loss(ended + ms(44), &of_startup, false);
-    event.rtt.latest = ms(150);
+    event.rtt.adjusted = ms(150);
     bbr.on_loss(&event);
     assert!(!bbr.signals.loss_in_round);
     let by_chance = [lost(9, ended + ms(1))];
@@ -135,7 +138,7 @@ fn what_startup_overfilled_does_not_hold_the_rate_down() {
     assert!(!bbr.signals.loss_in_round, "one packet");
     let later: Vec<_> = (10..19).map(|number| lost(number, ended + ms(1))).collect();
     let mut event = loss(ended + ms(51), &later, false);
-    event.rtt.latest = ms(150);
+    event.rtt.adjusted = ms(150);
     bbr.on_loss(&event);
     assert!(bbr.signals.loss_in_round, "a queue that overflows again");
 }
@@ -229,6 +232,60 @@ fn probes_make_short_queues() {
     };
     let (brief, draft) = (peak(TautRules::ALL), peak(without("brief-probe")));
     assert!(brief < 0.4 && draft > 0.6, "{brief} {draft}");
+}
+
+/// What one acknowledgement per round says: bytes delivered, the sample and what of it the peer did not add,
+/// whether the application limited the rate.
+type Round = (u64, Duration, Duration, bool);
+
+/// Whether Startup goes on after these rounds.
+fn still_searches(rounds: &[Round]) -> bool {
+    let mut bbr = Bbr::new(Params::taut(TautRules::ALL), context());
+    let mut delivered = 0;
+    for (number, (bytes, latest, adjusted, app_limited)) in (0..).zip(rounds) {
+        let mut event = ack(number, number + 1, *bytes, *latest);
+        let rate = RateSample {
+            delivered: *bytes,
+            interval: *latest,
+            delivery_rate: Rate::from_bytes_over(*bytes, *latest),
+            app_limited: *app_limited,
+            prior_delivered: delivered,
+            lost: 0,
+            tx_in_flight: *bytes,
+        };
+        delivered += bytes;
+        event.now = Instant::ZERO + ms(100) * u32::try_from(number + 1).unwrap();
+        event.rtt.adjusted = *adjusted;
+        event.rtt.min = ms(46);
+        event.delivered = delivered;
+        event.rate = Some(rate);
+        bbr.on_ack(&event);
+    }
+    bbr.state == State::Startup
+}
+
+// A path's first packets are few, and the last of them is acknowledged when the peer's delay is over.
+#[test]
+fn what_the_peer_held_back_is_no_queue() {
+    let (first, last) = (
+        (4 * MTU, ms(46), ms(46), false),
+        (MTU, ms(46), ms(46), false),
+    );
+    let held = [first, (MTU, ms(71), ms(46), false), last];
+    let queued = [first, (MTU, ms(71), ms(71), false), last];
+    assert!(still_searches(&held));
+    assert!(!still_searches(&queued));
+}
+
+#[test]
+fn what_the_application_limits_ends_no_search() {
+    let rounds = [
+        (4 * MTU, ms(46), ms(46), false),
+        (MTU, ms(46), ms(46), false),
+        (MTU, ms(71), ms(71), true),
+        (MTU, ms(46), ms(46), true),
+    ];
+    assert!(still_searches(&rounds));
 }
 
 /// A path that grew longer looks like a queue of others until ProbeRTT.
