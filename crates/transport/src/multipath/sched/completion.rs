@@ -39,6 +39,9 @@ const UNCERTAIN: u32 = 8;
 const STANDSTILL: f64 = 8.0;
 /// Packets that a pacer lets leave together.
 const BATCH: u64 = 2;
+/// A receive window is tight that is less than so many times what the paths hold. Any queue on one of them is missing on
+/// another then, so that every datagram has its path chosen for itself.
+const TIGHT: f64 = 1.5;
 
 /// What one path can do, in seconds and bytes.
 struct Course {
@@ -275,6 +278,16 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             Some((path, course))
         });
     let (path, course) = chosen?;
+    let held: f64 = paths
+        .iter()
+        .map(|(path, course)| course.rate * path.min_rtt.as_secs_f64())
+        .sum();
+    if view.held_back && window < TIGHT * held {
+        return Some(Choice {
+            path: path.id,
+            bytes: path.datagram,
+        });
+    }
     let most = path.room().max(path.datagram);
     Some(Choice {
         path: path.id,
