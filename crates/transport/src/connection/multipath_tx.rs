@@ -228,8 +228,8 @@ impl Connection {
             }
         }
         // What is handed over may need no copy by now; each packet is handed over once.
-        while let Some((choice, last)) = self.repeat(now) {
-            if let Some(transmit) = self.transmit_copies(now, choice, last, buf, max_segments) {
+        while let Some(choice) = self.repeat(now) {
+            if let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments) {
                 return Some(transmit);
             }
         }
@@ -237,12 +237,11 @@ impl Connection {
         None
     }
 
-    /// What [`Self::repeat`] has handed over; `last` if that were copies.
+    /// What [`Self::repeat`] has handed over.
     fn transmit_copies(
         &mut self,
         now: Instant,
         choice: Choice,
-        last: bool,
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
@@ -259,7 +258,7 @@ impl Connection {
             && let Some(first) = first
             && path.space.sent.end() > first
         {
-            path.space.sent.mark_copies(first, last);
+            path.space.sent.mark_copies(first);
         }
         transmit
     }
@@ -422,11 +421,8 @@ impl Connection {
     }
 
     /// Nothing waits: hands what is under way on one path to another where the copy helps. The path for
-    /// the copy, and whether that is the copy of one.
-    ///
-    /// A copy may stand for an original that is lost by now, in a queue that all copies together have made. So it
-    /// is copied once more, but only to be earlier.
-    fn repeat(&mut self, now: Instant) -> Option<(Choice, bool)> {
+    /// the copy.
+    fn repeat(&mut self, now: Instant) -> Option<Choice> {
         let repeats = self.multipath.as_ref()?.scheduler.repeats();
         if repeats == Repeats::Never {
             return None;
@@ -450,7 +446,6 @@ impl Connection {
         let at_end = !self.streams.is_held_back();
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
-        let mut last = false;
         let pairs = ready
             .iter()
             .flat_map(|by| views.iter().map(move |from| (by, from)));
@@ -480,10 +475,7 @@ impl Connection {
                 by.datagram,
                 |packet| !all && !lossy && !is_late(packet),
                 |packet, symbol| {
-                    let again = packet.is_copy();
-                    let may_be_lost = all || lossy && !covered.contains(symbol);
-                    let picked = !all && is_late(packet) || !again && may_be_lost;
-                    last |= picked && again;
+                    let picked = all || is_late(packet) || lossy && !covered.contains(symbol);
                     copied.extend(symbol.filter(|_| picked));
                     picked
                 },
@@ -493,11 +485,10 @@ impl Connection {
             self.apply_deferred(SpaceKind::Data, None);
             if handed > 0 {
                 self.stats.bytes_repeated += handed;
-                let choice = Choice {
+                found = Some(Choice {
                     path: by.id,
                     bytes: by.datagram,
-                };
-                found = Some((choice, last));
+                });
                 break;
             }
         }

@@ -122,7 +122,7 @@ impl Recovery {
         self.newest_acked_sent.get(kind as usize).copied().flatten()
     }
 
-    /// As [`Self::hand_over`], of up to `bytes` of the oldest packets that are no copies of copies. `early`
+    /// As [`Self::hand_over`], of up to `bytes` of the oldest packets that are no copies themselves. `early`
     /// is true of those that left too early; `of` picks among the others, and is told of the source symbol
     /// that a packet has. Returns the bytes of the packets picked.
     pub fn repeat(
@@ -144,7 +144,7 @@ impl Recovery {
                 if picked >= bytes || picked > 0 && with > bytes {
                     break;
                 }
-                if !packet.is_last_copy() {
+                if !packet.is_copy() {
                     if tokens.clone().any(|token| handler.keeps(token))
                         || !of(packet, symbol_of(tokens.clone()))
                     {

@@ -60,7 +60,7 @@ pub struct SentPacket {
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
-    /// How many tokens it has; above them, [`REPEATED`], [`COPY`] and [`LAST`].
+    /// How many tokens it has; above them, [`REPEATED`] and [`COPY`].
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -73,16 +73,13 @@ pub struct SentPacket {
 /// beside the number of tokens, which keeps the packet within a cache line.
 const REPEATED: u16 = 1 << 15;
 
-/// What the packet carries is under way on another path as well. Unlike that of the packet whose copy it is, its loss
-/// counts.
+/// What the packet carries is under way on another path as well, and is not sent a third time to be early.
+/// Unlike that of the packet whose copy it is, its loss counts.
 const COPY: u16 = 1 << 14;
-
-/// The copy of a copy: what it carries is not sent a fourth time to be early.
-const LAST: u16 = 1 << 13;
 
 impl SentPacket {
     fn token_count(&self) -> usize {
-        usize::from(self.tokens & !(REPEATED | COPY | LAST))
+        usize::from(self.tokens & !(REPEATED | COPY))
     }
 
     /// Whether what it carried is sent once more whatever becomes of it.
@@ -97,11 +94,6 @@ impl SentPacket {
     /// Whether it was sent to be earlier than another packet with the same data, or in case that is lost.
     pub(crate) fn is_copy(&self) -> bool {
         self.tokens & COPY != 0
-    }
-
-    /// Whether it is the copy of a copy.
-    pub(crate) fn is_last_copy(&self) -> bool {
-        self.tokens & LAST != 0
     }
 
     /// A packet about to be pushed.
@@ -269,7 +261,7 @@ impl SentPackets {
         while self.end() < number {
             self.ring.push_back(SentPacket::void(packet.sent));
         }
-        let most = usize::from(LAST - 1);
+        let most = usize::from(COPY - 1);
         packet.tokens = tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
         self.tokens.extend(tokens.drain(..).take(most));
@@ -465,11 +457,11 @@ impl SentPackets {
         }
     }
 
-    /// The packets from `first` on are copies, `last` if of copies.
-    pub(crate) fn mark_copies(&mut self, first: PacketNumber, last: bool) {
+    /// The packets from `first` on are copies.
+    pub(crate) fn mark_copies(&mut self, first: PacketNumber) {
         let from = self.index(first).unwrap_or(0);
         for packet in self.ring.iter_mut().skip(from) {
-            packet.tokens |= if last { COPY | LAST } else { COPY };
+            packet.tokens |= COPY;
         }
     }
 

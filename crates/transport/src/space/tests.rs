@@ -532,24 +532,3 @@ fn what_was_repeated_is_not_looked_at_again() {
     assert_eq!((ring.base(), rest(&mut ring, 0)), (17, vec![17, 18, 19]));
     assert_eq!(ring.first_to_repeat(|_| false), 17);
 }
-
-#[test]
-fn a_copy_may_be_copied_and_that_copy_not() {
-    let mut ring = SentPackets::new(64);
-    for number in 0..3 {
-        ring.push(number, sent(true), &mut vec![token(number)]);
-        match number {
-            0 => {}
-            1 => ring.mark_copies(number, false),
-            _ => ring.mark_copies(number, true),
-        }
-    }
-    let marks: Vec<_> = ring
-        .outstanding_mut(0)
-        .map(|(_, packet, tokens)| (packet.is_copy(), packet.is_last_copy(), tokens.count()))
-        .collect();
-    assert_eq!(
-        marks,
-        [(false, false, 1), (true, false, 1), (true, true, 1)]
-    );
-}
