@@ -278,24 +278,26 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             Some((path, course))
         });
     let (path, course) = chosen?;
-    let held: f64 = paths
-        .iter()
-        .map(|(path, course)| course.rate * path.min_rtt.as_secs_f64())
-        .sum();
-    if view.held_back && window < TIGHT * held {
-        return Some(Choice {
-            path: path.id,
-            bytes: path.datagram,
-        });
-    }
     let most = path.room().max(path.datagram);
+    let bytes = if view.held_back && is_tight(&paths, window) {
+        path.datagram
+    } else if falls_to(course, most) {
+        most
+    } else {
+        (course.delivered(*end) as u64).clamp(path.datagram, most)
+    };
     Some(Choice {
         path: path.id,
-        bytes: match falls_to(course, most) {
-            true => most,
-            false => (course.delivered(*end) as u64).clamp(path.datagram, most),
-        },
+        bytes,
     })
+}
+
+/// Whether the receiver's window is hardly more than what the paths hold.
+fn is_tight(paths: &[(&PathView, Course)], window: f64) -> bool {
+    let products = paths
+        .iter()
+        .map(|(path, course)| course.rate * path.min_rtt.as_secs_f64());
+    window < TIGHT * products.sum::<f64>()
 }
 
 /// Whether faster paths would have sent all `bytes` of the receiver's window before what goes on `slow` is there

@@ -282,3 +282,23 @@ fn a_queue_of_our_own_is_as_long_as_what_is_in_flight() {
         assert_eq!(delay, Duration::from_millis(ms), "{in_flight}");
     }
 }
+
+#[test]
+fn a_tight_receive_window_is_shared_datagram_by_datagram() {
+    // Each holds 50,000 bytes.
+    let paths = [path(0, 40, 10), path(1, 40, 10)];
+    for name in ["auto", "earliest-completion"] {
+        let mut scheduler = registry::by_name(name).unwrap().build();
+        let mut run = |waiting, held_back| {
+            let view = SchedulerView {
+                more_follows: true,
+                held_back,
+                ..view(&paths, waiting)
+            };
+            scheduler.choose(&view).unwrap().bytes
+        };
+        assert_eq!(run(100_000, true), 1_200, "{name}");
+        assert!(run(100_000, false) > 10_000, "{name}");
+        assert!(run(200_000, true) > 10_000, "{name}");
+    }
+}
