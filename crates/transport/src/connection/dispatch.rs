@@ -194,7 +194,10 @@ impl Connection {
         let Some(space) = space else {
             return Ok(());
         };
-        let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
+        let idle =
+            self.fec.sender.is_none() && !self.streams.has_data() && !self.streams.is_held_back();
+        let mut fates =
+            frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut(), idle: idle);
         let ecn_before = path.recovery.ecn_phase();
         let returned_by = path.recovery.returned_by();
         let summary = path

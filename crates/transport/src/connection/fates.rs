@@ -47,10 +47,12 @@ pub(crate) struct FrameFates<'a> {
     pub(crate) symbol: Option<OnLoss>,
     /// What is said to be lost goes on another path as well: pinned data does not.
     pub(crate) copies: bool,
+    /// Nothing waits, so that a copy whose original is lost need not stand for it alone.
+    pub(crate) idle: bool,
 }
 
 /// [`FrameFates`] of a connection's rooms and one of its paths, borrowed one by one: the rest of both
-/// stays free. `fec`, `symbol` and `copies` where they are not `None` or false.
+/// stays free. `fec`, `symbol`, `copies` and `idle` where they are not `None` or false.
 macro_rules! frame_fates {
     ($connection:ident, $path:ident, $now:expr $(, $field:ident: $value:expr)*) => {{
         #[allow(unused_mut, reason = "without fields")]
@@ -72,6 +74,7 @@ macro_rules! frame_fates {
             fec: None,
             symbol: None,
             copies: false,
+            idle: false,
         };
         $(fates.$field = $value;)*
         fates
@@ -180,6 +183,10 @@ impl FrameFates<'_> {
 impl LossHandler for FrameFates<'_> {
     fn keeps(&self, token: Token) -> bool {
         self.copies && matches!(token, Token::Stream { id, .. } if self.streams.is_held_to_path(id))
+    }
+
+    fn repeats_what_was_copied(&self) -> bool {
+        self.idle
     }
 
     #[inline]

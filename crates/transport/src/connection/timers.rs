@@ -117,7 +117,10 @@ impl Connection {
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
             data: &mut path.space,
         };
-        let mut fates = frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut());
+        let idle =
+            self.fec.sender.is_none() && !self.streams.has_data() && !self.streams.is_held_back();
+        let mut fates =
+            frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut(), idle: idle);
         let action = path
             .recovery
             .on_timeout(now, &mut spaces, &context, &mut fates);

@@ -78,6 +78,10 @@ pub trait LossHandler {
     fn keeps(&self, _token: Token) -> bool {
         false
     }
+    /// Whether what another path carries as well is sent once more when the first of both is lost.
+    fn repeats_what_was_copied(&self) -> bool {
+        false
+    }
     /// A packet was acknowledged for the first time, maybe after it was declared lost.
     fn packet_acked(&mut self, _kind: SpaceKind, _number: PacketNumber, _packet: &SentPacket) {}
     /// A packet was declared lost.

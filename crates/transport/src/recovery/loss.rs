@@ -59,9 +59,10 @@ impl Recovery {
             };
             losses.packets += 1;
             losses.persistent |= self.extends_run(space, kind, number, max_ack_delay);
+            let again = handler.repeats_what_was_copied();
             space.sent.lose(number, fate, now, |packet, tokens| {
                 for token in tokens {
-                    if !(packet.is_repeated() && is_repeatable(token)) {
+                    if again || !(packet.is_repeated() && is_repeatable(token)) {
                         handler.token_lost(kind, token);
                     }
                 }
