@@ -540,6 +540,7 @@ pub(super) fn view_of(
             .map_or(Duration::ZERO, |at| at.saturating_since(now)),
         capacity,
         most_passed: path.recovery.most_passed(),
+        overflow: path.recovery.overflow(now),
         slow_start: path.recovery.is_slow_start(),
         datagram: path.mtu.datagram_size().into(),
         loss: share(lost, stats.packets_sent).max(share(missing, received + missing)),

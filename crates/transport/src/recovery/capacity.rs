@@ -1,7 +1,7 @@
 //! What a path has shown that it cannot exceed.
 //!
 //! Owns: the delivery rate seen while a queue stood, for as long as nothing contradicts it; how much has
-//! passed within a round trip. Does not own: the samples (`rate.rs`, `rtt.rs`), what tells of a queue
+//! passed within a round trip; how much was in flight when the queue was full. Does not own: the samples (`rate.rs`, `rtt.rs`), what tells of a queue
 //! (`queue.rs`), what a congestion controller thinks (`congestion/`).
 //!
 //! Round trips tell of a queue only a round trip later, and of a queue between two bursts not at all. So
@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::queue::{QueueSigns, RoundTrips};
 use crate::{
     congestion::{RateSample, USUAL_PACKETS},
+    time::Instant,
     units::Rate,
 };
 
@@ -26,6 +27,9 @@ const PROOF_WITH_JITTER: f64 = 1.25;
 /// The part of its capacity at which a path is sure to have no queue: what is known is the most that was seen.
 const EVENLY: f64 = 0.97;
 
+/// For so many round trips a queue is believed to hold no more than when it dropped something.
+const BELIEVED: u32 = 32;
+
 /// What the application limited tells of a queue from so many bytes on: an initial window of the least
 /// datagrams. RFC 9002 s7.2.
 const TELLING: u64 = USUAL_PACKETS as u64 * 1_200;
@@ -36,6 +40,15 @@ pub(super) struct Capacity {
     known: Option<Rate>,
     signs: QueueSigns,
     most_passed: u64,
+    overflow: Option<Overflow>,
+}
+
+/// What was in flight when a packet left that a full queue dropped.
+#[derive(Clone, Copy, Debug)]
+struct Overflow {
+    /// The least of the latest, bytes.
+    in_flight: u64,
+    believed_until: Instant,
 }
 
 impl Capacity {
@@ -95,6 +108,27 @@ impl Capacity {
             self.known.map(|known| known.mul_f64(FADES))
         };
         self.known = Some(before.map_or(seen, |known| known.max(seen)));
+    }
+
+    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full.
+    pub(super) fn on_lost(&mut self, now: Instant, in_flight: u64, min_rtt: Duration) {
+        if !self.is_exceeded_by(in_flight, min_rtt) {
+            return;
+        }
+        let before = self.overflow.filter(|before| now < before.believed_until);
+        self.overflow = Some(Overflow {
+            in_flight: before.map_or(in_flight, |before| before.in_flight.min(in_flight)),
+            believed_until: now + min_rtt * BELIEVED,
+        });
+    }
+
+    /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.
+    pub(super) fn overflow(&self, now: Instant) -> Option<u64> {
+        self.known?;
+        let overflow = self
+            .overflow
+            .filter(|overflow| now < overflow.believed_until)?;
+        Some(overflow.in_flight.max(self.most_passed))
     }
 
     /// Whether so many bytes in flight are more than the path holds without a queue, by a quarter.
@@ -187,6 +221,28 @@ mod tests {
         assert_eq!(mbps(capacity), Some(3));
         capacity.on_sample(&sample(6, 30_000), round_trips(47));
         assert_eq!(mbps(capacity), None);
+    }
+
+    const NOW: Instant = Instant::from_nanos(0);
+
+    #[test]
+    fn what_a_full_queue_dropped_tells_what_it_holds() {
+        let mut capacity = Capacity::default();
+        capacity.on_lost(NOW, 100_000, MIN);
+        assert_eq!(capacity.overflow(NOW), None, "no queue is known");
+        // 50 kB without a queue.
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
+        capacity.on_lost(NOW, 55_000, MIN);
+        assert_eq!(capacity.overflow(NOW), None, "lost by chance");
+        capacity.on_lost(NOW, 100_000, MIN);
+        capacity.on_lost(NOW, 110_000, MIN);
+        assert_eq!(capacity.overflow(NOW), Some(100_000));
+        capacity.on_sample(&sample(10, 104_000), round_trips(80));
+        assert_eq!(capacity.overflow(NOW), Some(104_000), "it has passed");
+        assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), None);
+        // The next time counts alone.
+        capacity.on_lost(NOW + MIN * BELIEVED, 120_000, MIN);
+        assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), Some(120_000));
     }
 
     #[test]

@@ -337,6 +337,11 @@ impl Recovery {
         self.lost_without_queue
     }
 
+    /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.
+    pub fn overflow(&self, now: Instant) -> Option<u64> {
+        self.capacity.overflow(now)
+    }
+
     /// The most bytes that were delivered within a round trip on this network path.
     pub fn most_passed(&self) -> u64 {
         self.capacity.most_passed()

@@ -68,6 +68,8 @@ pub struct PathView {
     pub capacity: Option<Rate>,
     /// The most bytes that were delivered within a round trip.
     pub most_passed: u64,
+    /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.
+    pub overflow: Option<u64>,
     /// Whether the window still doubles every round trip.
     pub slow_start: bool,
     /// Bytes of a full datagram.

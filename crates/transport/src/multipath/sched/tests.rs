@@ -33,6 +33,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         pacing: Rate::MAX,
         wait: Duration::ZERO,
         most_passed: 0,
+        overflow: None,
         slow_start: false,
         datagram: 1_200,
         loss: 0.0,
@@ -189,6 +190,29 @@ fn beside_the_best_path_only_what_is_proven_counts() {
     // Should it hold no more than 25 kB, data would come 44 ms later there: after the fat path's last.
     assert_eq!(chosen("auto", &[fat, thin(25_000)], 300_000), None);
     assert_eq!(chosen("auto", &[fat, thin(25_000)], 3_000_000), Some(1));
+}
+
+#[test]
+fn a_queue_is_not_filled_to_where_it_overflows() {
+    let filled = |in_flight, overflow| PathView {
+        window: 150_000,
+        in_flight,
+        overflow,
+        ..path(0, 44, 10)
+    };
+    let choice = |in_flight, overflow| choose("auto", &[filled(in_flight, overflow)], 1_000_000);
+    assert_eq!(
+        choice(100_000, None).map(|choice| choice.bytes),
+        Some(50_000)
+    );
+    let held = choice(100_000, Some(110_001));
+    assert_eq!(held.map(|choice| choice.bytes), Some(10_000));
+    assert!(choice(109_900, Some(110_001)).is_none());
+    // What a path is refused goes on another one.
+    let paths = [filled(109_900, Some(110_001)), path(1, 100, 10)];
+    assert_eq!(chosen("auto", &paths, 1_000_000), Some(1));
+    // A path that has nothing is never full.
+    assert!(choice(0, Some(1_200)).is_some());
 }
 
 #[test]
