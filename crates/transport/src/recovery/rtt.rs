@@ -133,11 +133,9 @@ impl RttEstimator {
             self.min.min(sample)
         };
         self.restart_min = false;
-        let adjusted = if sample >= self.min.saturating_add(ack_delay) {
-            sample - ack_delay
-        } else {
-            sample
-        };
+        // Never less than the minimum, s5.3. A sample that would be keeps its minimum rather than all that the peer held
+        // back: the answer to a small packet is sooner there than that to the full ones which the minimum comes from.
+        let adjusted = sample.saturating_sub(ack_delay).max(self.min);
         self.newest.rotate_right(1);
         self.newest[0] = adjusted;
         let deviation = self.smoothed.abs_diff(adjusted);
