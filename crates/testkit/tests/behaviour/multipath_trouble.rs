@@ -282,6 +282,40 @@ impl Trouble {
     }
 }
 
+/// One path dies, and the other pauses for longer than a probe timeout: when it is back, whatever arrives there is
+/// acknowledged there.
+#[test]
+fn a_pause_of_the_last_path_is_survived() {
+    for routing in [
+        AckRouting::SamePath,
+        AckRouting::OnePath,
+        AckRouting::Grouped,
+    ] {
+        for (dead, pause) in [(0, 300), (0, 1_000), (0, 3_000), (1, 1_000)] {
+            for senders in [&[Side::Server][..], &[Side::Server, Side::Client]] {
+                let mut trouble = Trouble::with(4, 2, |config| {
+                    let mut multipath = MultipathConfig::default();
+                    multipath.ack_routing = routing;
+                    config.multipath = Some(multipath);
+                });
+                for sender in senders {
+                    trouble.transfer(*sender, 10_000_000);
+                }
+                trouble.run(500 * MS);
+                trouble.set_link(dead, false);
+                trouble.run(2 * SECOND);
+                trouble.set_link(1 - dead, false);
+                trouble.run(pause * MS);
+                trouble.set_link(1 - dead, true);
+                let took = trouble.deliver(60 * SECOND);
+                println!("{routing}: {dead} dies, {pause} ms, {senders:?}: {took:?}");
+                // 8 s at most for the bytes, and what probe timeouts had backed off to.
+                assert!(took < 8 * SECOND + 3 * pause * MS, "{took:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn keys_change_while_a_path_is_dead() {
     for updater in [Side::Client, Side::Server] {

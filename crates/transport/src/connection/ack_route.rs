@@ -22,6 +22,20 @@ pub(super) struct AckWay {
     pub(super) all_on: Option<PathId>,
     /// Whatever has not been acknowledged yet goes with what is due.
     pub(super) grouped: bool,
+    /// Those of stranded paths.
+    relief: Relief,
+}
+
+/// Who carries the acknowledgements of stranded paths.
+#[derive(Clone, Copy, Debug, Default)]
+enum Relief {
+    #[default]
+    NotNeeded,
+    /// This path, which works.
+    By(PathId),
+    /// None works. What a silent path brings is acknowledged there, for whatever arrives shows that it lives; this path
+    /// carries what cannot leave where it belongs.
+    Nobody(PathId),
 }
 
 impl AckWay {
@@ -38,14 +52,26 @@ impl AckWay {
                 all_on == carrier
                     && (received.ack_due(now) || self.grouped && received.has_unreported())
             }
-            None => received.ack_due(now) && is_stranded(of),
+            None => {
+                let relieved = match self.relief {
+                    Relief::NotNeeded => false,
+                    Relief::By(id) => id == carrier && is_stranded(of),
+                    Relief::Nobody(id) => id == carrier && is_mute(of),
+                };
+                relieved && received.ack_due(now)
+            }
         }
     }
 }
 
 /// Whether a path cannot carry acknowledgements, or not surely.
-pub(super) fn is_stranded(path: &Path) -> bool {
-    path.is_abandoned() || path.is_silent() || path.unnamed_until.is_some()
+fn is_stranded(path: &Path) -> bool {
+    is_mute(path) || path.is_silent()
+}
+
+/// Whether nothing may leave on a path.
+fn is_mute(path: &Path) -> bool {
+    path.is_abandoned() || path.unnamed_until.is_some()
 }
 
 /// Whether a path may be chosen for the acknowledgements of all.
@@ -68,6 +94,17 @@ impl Connection {
                 .acks_on
                 .filter(|id| self.paths.get(*id).is_some_and(|path| !is_stranded(path))),
             grouped: multipath.ack_routing == AckRouting::Grouped,
+            relief: self.relief(),
+        }
+    }
+
+    fn relief(&self) -> Relief {
+        if !self.paths.iter().any(is_stranded) {
+            return Relief::NotNeeded;
+        }
+        match self.main_path() {
+            Some(main) if !is_stranded(main) => Relief::By(main.id),
+            main => Relief::Nobody(main.map_or(PathId::ZERO, |main| main.id)),
         }
     }
 
@@ -84,12 +121,11 @@ impl Connection {
         if owes {
             return true;
         }
-        let due = self.paths.iter().any(|other| {
+        self.paths.iter().any(|other| {
             other.id != path.id
                 && other.space.received.ack_due(now)
                 && way.takes(now, path.id, other)
-        });
-        due && (way.all_on.is_some() || self.main_path().is_some_and(|main| main.id == path.id))
+        })
     }
 
     /// What a packet takes to the peer on `path`, by what its round trips and those of the path that brings

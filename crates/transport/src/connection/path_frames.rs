@@ -226,8 +226,8 @@ pub(super) fn write_other_acks(
         return;
     }
     for other in paths.iter_mut().filter(|other| other.id != this) {
+        let path = acks.multipath.then_some(other.id);
         if acks.way.takes(now, this, other) {
-            let path = acks.multipath.then_some(other.id);
             other
                 .space
                 .received
