@@ -112,6 +112,7 @@ impl CongestionController for IgnoreLoss {
     fn metrics(&self) -> ControllerMetrics {
         let state = if self.growing { "slow_start" } else { "full" };
         let mut metrics = ControllerMetrics::new(self.window, state);
+        metrics.filled_pipe = !self.growing;
         metrics.bandwidth = Some(self.bandwidth.get()).filter(|rate| *rate > Rate::ZERO);
         metrics
     }

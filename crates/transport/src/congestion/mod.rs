@@ -270,6 +270,8 @@ pub struct ControllerMetrics {
     pub window: u64,
     /// Slow-start threshold in bytes, where the algorithm has one.
     pub slow_start_threshold: Option<u64>,
+    /// Whether start-up is over, where the algorithm has no threshold: the window no longer doubles every round trip.
+    pub filled_pipe: bool,
     /// Pacing rate, where the algorithm sets one itself.
     pub pacing_rate: Option<Rate>,
     /// Estimated bottleneck bandwidth, where the algorithm has one.

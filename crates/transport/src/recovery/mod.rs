@@ -275,7 +275,7 @@ impl Recovery {
             .clamp(floor, self.max_window.max(floor))
     }
 
-    /// Whether the window was below its slow start threshold when acknowledgements last changed it.
+    /// Whether the window was below its slow start threshold, or start-up not over, when acknowledgements last changed it.
     pub fn is_slow_start(&self) -> bool {
         self.slow_start
     }
@@ -491,9 +491,9 @@ impl Recovery {
     /// Keeps what the pacer asks of the controller for every packet.
     fn note_controller_state(&mut self) {
         let metrics = self.controller.metrics();
-        self.slow_start = metrics
-            .slow_start_threshold
-            .is_none_or(|threshold| metrics.window < threshold);
+        let threshold = metrics.slow_start_threshold;
+        self.slow_start =
+            !metrics.filled_pipe && threshold.is_none_or(|threshold| metrics.window < threshold);
     }
 }
 

@@ -218,6 +218,7 @@ impl CongestionController for Bbr1 {
         let mut metrics = ControllerMetrics::new(self.window, self.machine.name());
         metrics.pacing_rate = Some(self.pacing_rate);
         metrics.bandwidth = Some(self.bandwidth.get());
+        metrics.filled_pipe = self.machine.state != State::Startup;
         metrics
     }
 }

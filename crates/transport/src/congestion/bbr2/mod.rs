@@ -274,6 +274,7 @@ impl CongestionController for Bbr2 {
         let mut metrics = ControllerMetrics::new(self.window, self.state.name());
         metrics.pacing_rate = Some(self.pacing_rate);
         metrics.bandwidth = Some(self.bw);
+        metrics.filled_pipe = self.state != State::Startup;
         metrics
     }
 }
