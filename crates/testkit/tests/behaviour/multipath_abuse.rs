@@ -14,7 +14,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::Event,
     error::{Code, ConnectionError},
-    multipath::{MultipathConfig, PathStatus},
+    multipath::{MultipathConfig, PathStatus, abandon as reasons},
     path::PathEvent,
     tls::Level,
     units::{FourTuple, PathId},
@@ -793,4 +793,36 @@ fn a_move_of_one_path_leaves_the_others() {
     // It does not answer from there; the path goes back, and the connection on.
     paths.run(20 * SECOND);
     paths.assert_alive();
+}
+
+/// A server that gives no connection IDs for a path: it is given up, and the next has its turn.
+#[test]
+fn a_path_without_connection_ids_is_given_up() {
+    let mut paths = Paths::client(19);
+    let mut to = FourTuple {
+        local: second_address(),
+        remote: server_address(),
+    };
+    for id in [1, 2] {
+        to.local.set_port(700 + id as u16);
+        let opened = paths
+            .arena
+            .on_victim(|victim, now| victim.open_path(now, to));
+        assert_eq!(opened, Ok(PathId(id)));
+    }
+    paths.send(0, &encode(&[new_id(2, 0)]));
+    paths.run(5 * SECOND);
+    let is_over = |event: &PathEvent| matches!(event, PathEvent::Abandoned { path: PathId(1), code, by_peer: false } if *code == reasons::NO_CID_AVAILABLE_FOR_PATH);
+    assert!(!paths.saw(is_over), "it may still come");
+    paths.ack_all();
+    paths.run(10 * SECOND);
+    paths.assert_alive();
+    assert!(paths.saw(is_over));
+    assert!(paths.saw(|event| matches!(
+        event,
+        PathEvent::Opened {
+            path: PathId(2),
+            ..
+        }
+    )));
 }

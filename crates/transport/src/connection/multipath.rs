@@ -4,7 +4,7 @@
 //! when a path goes silent or away. Does not own: a path's own state (`path/`), identifiers and what
 //! waits to be told (`multipath/`), which path carries what (`multipath_tx.rs`).
 
-use std::{collections::VecDeque, net::SocketAddr};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use super::{
     Connection, EndpointEvent, Event,
@@ -33,6 +33,8 @@ use crate::{
 
 /// Paths that wait to be opened at most; 64 bytes each.
 const MAX_WISHES: usize = 16;
+/// How long a path waits for the peer's connection IDs: they come a round trip after it is asked for them.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Connection IDs we give for a path before it is opened.
 const IDS_IN_ADVANCE: u64 = 1;
 
@@ -49,6 +51,8 @@ pub(crate) struct Multipath {
     ack_requests: u64,
     /// Paths that the application asked for and that lack connection IDs.
     wishes: VecDeque<(PathId, FourTuple)>,
+    /// When the first of them is given up.
+    gives_up_at: Option<Instant>,
     /// What the paths' congestion controllers are told of each other.
     pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
@@ -71,6 +75,11 @@ impl Multipath {
     pub(super) fn next_ack_request(&mut self) -> u64 {
         self.ack_requests += 1;
         self.ack_requests - 1
+    }
+
+    /// When a path that lacks connection IDs is given up.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        self.gives_up_at.filter(|_| !self.wishes.is_empty())
     }
 
     /// Whether the application waits for the path to open.
@@ -124,6 +133,7 @@ impl Connection {
             acks_on: None,
             ack_requests: 0,
             wishes: VecDeque::new(),
+            gives_up_at: None,
             coupling: CouplingReview::default(),
             views: Vec::new(),
             pinned_first: false,
@@ -207,7 +217,7 @@ impl Connection {
     }
 
     /// Opens what was asked for and has connection IDs by now; `complains` to the peer where it has
-    /// given none.
+    /// given none. Identifiers are used in order: one for which none come holds up the next, and is given up.
     fn open_wanted_paths(&mut self, now: Instant, complains: bool) {
         // Once the handshake is complete (RFC 10069 s3); RFC 9000 s9 has those who migrate wait for its
         // confirmation, a round trip later, but this moves nothing.
@@ -225,8 +235,17 @@ impl Connection {
                 if complains {
                     multipath.notices.cids_blocked(id, 0);
                 }
-                return;
+                if now < *multipath.gives_up_at.get_or_insert(now + PATIENCE) {
+                    return;
+                }
+                multipath.gives_up_at = None;
+                let code = abandon::NO_CID_AVAILABLE_FOR_PATH;
+                if self.abandon_path(now, id, code).is_err() {
+                    return;
+                }
+                continue;
             }
+            multipath.gives_up_at = None;
             multipath.wishes.pop_front();
             self.create_path(now, id, to, None);
         }

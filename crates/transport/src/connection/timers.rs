@@ -35,6 +35,12 @@ impl Connection {
             self.keys.one_rtt.as_ref().and_then(|keys| keys.timer()),
         );
         next = earliest(next, self.messages.timer());
+        next = earliest(
+            next,
+            self.multipath
+                .as_ref()
+                .and_then(|multipath| multipath.timer()),
+        );
         earliest(next, self.fec.timer())
     }
 
