@@ -300,11 +300,13 @@ impl Connection {
     }
 
     /// Paths that may send and have nothing to: their rate is the application's. Who waits for its pacer is
-    /// not among them.
+    /// not among them; but where that goes as evenly as the path delivers, the window is no limit.
     fn note_unused_paths(&mut self, now: Instant) {
-        for path in self.paths.iter_mut() {
-            if path.is_usable() && path.pacing_until.is_none() {
+        for path in self.paths.iter_mut().filter(|path| path.is_usable()) {
+            if path.pacing_until.is_none() {
                 path.recovery.set_app_limited(now);
+            } else {
+                path.recovery.note_even_pace();
             }
         }
     }
@@ -454,7 +456,7 @@ impl Connection {
                 continue;
             };
             let arrives = now + by.one_way_delay();
-            let usual = from.one_way_delay();
+            let usual = from.one_way_delay() + from.unproven_delay();
             // A copy stands for the original, whose own loss then calls for nothing: it must not take
             // longer than finding that out would.
             let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;

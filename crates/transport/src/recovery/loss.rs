@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LossHandler, LossTrigger, Recovery, SCRATCH, timer::is_repeatable};
+use super::{LossHandler, LossTrigger, Recovery, SCRATCH, timer::may_leave};
 use crate::{
     congestion::{LossEvent, LostPacket},
     space::{Fate, LostRun, PacketNumberSpace, SentPacket, SpaceKind},
@@ -62,7 +62,7 @@ impl Recovery {
             let again = handler.repeats_what_was_copied();
             space.sent.lose(number, fate, now, |packet, tokens| {
                 for token in tokens {
-                    if again || !(packet.is_repeated() && is_repeatable(token)) {
+                    if again || !(packet.is_repeated() && may_leave(token)) {
                         handler.token_lost(kind, token);
                     }
                 }

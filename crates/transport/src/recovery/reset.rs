@@ -2,7 +2,7 @@
 
 use super::{
     LossHandler, LossTrigger, OneWayDelay, Recovery, RttEstimator, build_controller,
-    rate::DeliveryRate, returns::ReturnPaths, timer::is_repeatable,
+    rate::DeliveryRate, returns::ReturnPaths, timer::may_leave,
 };
 use crate::{
     congestion::Pacer,
@@ -89,7 +89,7 @@ impl Recovery {
         }
         for (number, packet) in space.sent.outstanding() {
             for token in space.sent.tokens_of(packet) {
-                if !(packet.is_repeated() && is_repeatable(token)) {
+                if !(packet.is_repeated() && may_leave(token)) {
                     handler.token_lost(kind, token);
                 }
             }

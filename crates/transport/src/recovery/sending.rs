@@ -192,6 +192,15 @@ impl Recovery {
         }
     }
 
+    /// The pacer holds data back. Where it is slower than the controller wants, the window is not what limits: it would grow
+    /// without bound, and leave at once when the pacer is let go.
+    pub fn note_even_pace(&mut self) {
+        let bound = self.evenly && self.capacity.evenly().is_some();
+        if bound && self.can_send(u64::from(self.mtu)) {
+            self.app_limited = true;
+        }
+    }
+
     /// What another path held comes here, too. Where more is in flight than the path holds, a slow start has nothing
     /// left to find out: what its window allows beyond that would be dropped, and hold up the rest.
     pub fn on_more_traffic(&mut self) {

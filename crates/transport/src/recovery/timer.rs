@@ -144,7 +144,8 @@ impl Recovery {
                 if picked >= bytes || picked > 0 && with > bytes {
                     break;
                 }
-                if !packet.is_copy() {
+                // Frames about a path go there again, not elsewhere: nothing else would end that.
+                if !packet.is_copy() && tokens.clone().any(may_leave) {
                     if tokens.clone().any(|token| handler.keeps(token))
                         || !of(packet, symbol_of(tokens.clone()))
                     {
@@ -153,7 +154,7 @@ impl Recovery {
                     }
                     packet.set_repeated();
                     picked = with;
-                    report_repeatable(tokens, handler);
+                    report_repeatable(tokens.filter(|token| may_leave(*token)), handler);
                 }
             }
             if all_done {
@@ -231,6 +232,19 @@ pub(super) fn is_repeatable(token: Token) -> bool {
         token,
         Token::Datagram { .. } | Token::Ack { .. } | Token::Symbol { .. } | Token::Repair { .. }
     )
+}
+
+/// Whether what a token stands for goes on any path, so that a copy elsewhere takes its place.
+pub(super) fn may_leave(token: Token) -> bool {
+    let of_a_path = matches!(
+        token,
+        Token::NewConnectionId { .. }
+            | Token::RetireConnectionId { .. }
+            | Token::AckFrequency { .. }
+            | Token::PathStatus { .. }
+            | Token::PathCidsBlocked { .. }
+    );
+    is_repeatable(token) && !of_a_path
 }
 
 /// The earliest time a packet of any space counts as lost.

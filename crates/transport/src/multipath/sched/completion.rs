@@ -15,7 +15,9 @@ use std::{cell::LazyCell, f64::consts::LN_2, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::{Choice, PathView, Repeats, Scheduler, SchedulerView, min_rtt::whole, ready, wanted};
+use super::{
+    Choice, MOST_DOUBT, PathView, Repeats, Scheduler, SchedulerView, min_rtt::whole, ready, wanted,
+};
 use crate::congestion::USUAL_PACKETS;
 
 /// Halvings of the search for T: from an hour to below a millisecond's hundredth.
@@ -28,8 +30,6 @@ const SURELY: f64 = 1.001;
 const HORIZON: f64 = 3_600.0;
 /// A window that doubles more often than this is no forecast any more.
 const MAX_DOUBLINGS: f64 = 10.0;
-/// No more than so many round trips are doubted.
-const MOST_DOUBT: f64 = 2.0;
 /// How uncertain arrivals are is no more than this part of the shortest round trip: what round trips differ by
 /// beyond that is a queue of our own, and accounted for.
 const UNCERTAIN: u32 = 8;

@@ -106,11 +106,26 @@ impl PathView {
         })
     }
 
+    /// How much later data may arrive than [`Self::one_way_delay`] says if the path does no more than it has shown: in
+    /// slow start what is in flight beyond that may stand in a queue, or be lost in one, and no round trip tells.
+    pub fn unproven_delay(&self) -> Duration {
+        if !self.slow_start || self.capacity.is_some() {
+            return Duration::ZERO;
+        }
+        let shown = self.most_passed.max(self.datagram).max(1);
+        let beyond = self.in_flight.saturating_sub(shown);
+        let round_trips = (beyond as f64 / shown as f64).min(MOST_DOUBT);
+        self.min_rtt.mul_f64(round_trips)
+    }
+
     /// Bytes the window still takes.
     pub fn room(&self) -> u64 {
         self.window.saturating_sub(self.in_flight)
     }
 }
+
+/// No more than so many round trips are doubted.
+const MOST_DOUBT: f64 = 2.0;
 
 /// What a decision is about.
 #[derive(Clone, Copy, Debug)]
