@@ -9,6 +9,7 @@ use std::{
     net::SocketAddr,
     str::FromStr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use clap::Args;
@@ -23,6 +24,11 @@ use crate::{
     failure::{Failure, Outcome},
     options::{TransportOptions, TrustOptions, parse_some_bytes},
 };
+
+/// A path over which nothing answers is tried again after this, and then after twice as long each time.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// At most.
+const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// Where a client's paths begin.
 #[derive(Clone, Debug, Args)]
@@ -143,6 +149,9 @@ impl PathOptions {
             Some(sources) => sources.ends.iter().map(|it| it.end.clone()).collect(),
         };
         if let Some(sources) = &self.paths {
+            if sources.auto {
+                warn_of_unknown(sources);
+            }
             ends.sort_by_key(|end| sources.cost_of(end).class);
         }
         let (connection, first) = trust.connect(endpoint, &ends, host, port).await?;
@@ -249,11 +258,42 @@ fn carried(stats: &PathStats) -> u64 {
     stats.recovery.bytes_sent + stats.bytes_received
 }
 
+/// Opens a path, again and again where nothing answers: it may be out of reach for now.
 async fn open(connection: Connection, end: LocalEnd, to: SocketAddr, cost: PathCost) {
-    match connection.open_path_at(end.clone(), to, cost).await {
-        Ok(path) => path.warning.iter().for_each(|warning| warn(warning)),
-        Err(OpenPathError::ConnectionLost(_)) => {}
-        Err(error) => warn(&format!("no path from {end}: {error}")),
+    let mut wait = FIRST_RETRY;
+    loop {
+        match connection.open_path_at(end.clone(), to, cost).await {
+            Ok(path) => {
+                path.warning.iter().for_each(|warning| warn(warning));
+                return;
+            }
+            Err(OpenPathError::ConnectionLost(_)) => return,
+            Err(error) => {
+                let again = matches!(error, OpenPathError::NoAnswer { .. });
+                if !again || wait == FIRST_RETRY {
+                    let then = if again { "; it is tried again" } else { "" };
+                    warn(&format!("no path from {end}: {error}{then}"));
+                }
+                if !again {
+                    return;
+                }
+            }
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LAST_RETRY);
+    }
+}
+
+/// Tells of interfaces that have a price and are not there: a typing error would cost money.
+fn warn_of_unknown(sources: &Sources) {
+    let Ok(known) = interfaces::list() else {
+        return;
+    };
+    let named = sources.ends.iter().filter_map(|it| it.end.interface_name());
+    for name in named.filter(|name| known.iter().all(|it| it.name != *name)) {
+        warn(&format!(
+            "there is no interface {name}: what it costs counts once it comes"
+        ));
     }
 }
 

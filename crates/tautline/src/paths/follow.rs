@@ -11,7 +11,7 @@ use std::{
 };
 
 use tautline_transport::{multipath::abandon, path::PathEvent, units::PathId};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{LocalEnd, OpenedPath};
 use crate::{
@@ -20,8 +20,10 @@ use crate::{
     interfaces::{Interface, InterfaceWatch},
 };
 
-/// An interface over which no path could be opened is tried again after this.
-const RETRY: Duration = Duration::from_secs(30);
+/// An interface over which no path could be opened is tried again after this, and then after twice as long each time.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// At most.
+const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// What [`Connection::follow_interfaces`] has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,33 @@ enum Use {
     Spent,
 }
 
+/// When interfaces without a path are tried again.
+#[derive(Debug)]
+struct Retry {
+    after: Duration,
+    at: Option<Instant>,
+}
+
+impl Retry {
+    const fn new() -> Self {
+        Self {
+            after: FIRST_RETRY,
+            at: None,
+        }
+    }
+
+    /// `waits`: whether one has failed. What else happens meanwhile does not put it off.
+    fn due(&mut self, waits: bool) -> Option<Instant> {
+        if !waits {
+            self.at = None;
+        } else if self.at.is_none() {
+            self.at = Some(Instant::now() + self.after);
+            self.after = (self.after * 2).min(LAST_RETRY);
+        }
+        self.at
+    }
+}
+
 /// What woke the loop.
 enum Stir {
     Interfaces(io::Result<Vec<Interface>>),
@@ -82,15 +111,21 @@ impl Connection {
         let mut opening = JoinSet::new();
         let mut known = watch.interfaces().to_vec();
         self.note_first_path(&known, &mut uses);
+        let mut retry = Retry::new();
         while self.close_reason().is_none() {
             self.adjust(&known, &mut uses, &mut opening, &mut told);
             let waits = uses.values().any(|it| *it == Use::Failed);
-            match stir(&mut watch, &mut events, &mut opening, waits).await {
+            let due = retry.due(waits);
+            match stir(&mut watch, &mut events, &mut opening, due).await {
                 Stir::Interfaces(now) => {
                     known = now?;
+                    retry = Retry::new();
                     uses.retain(|_, it| *it != Use::Failed);
                 }
-                Stir::Retry => uses.retain(|_, it| *it != Use::Failed),
+                Stir::Retry => {
+                    retry.at = None;
+                    uses.retain(|_, it| *it != Use::Failed);
+                }
                 Stir::Opened(interface, Ok(path)) => {
                     let key = (interface, path.local.ip());
                     uses.insert(key.clone(), Use::Path(path.id));
@@ -210,11 +245,11 @@ async fn stir(
     watch: &mut InterfaceWatch,
     events: &mut super::PathEvents,
     opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
-    waits: bool,
+    due: Option<Instant>,
 ) -> Stir {
     let mut changed = pin!(watch.changed());
     let mut event = pin!(events.next());
-    let mut retry = pin!(tokio::time::sleep(RETRY));
+    let mut retry = pin!(tokio::time::sleep_until(due.unwrap_or_else(Instant::now)));
     poll_fn(|cx| {
         if let Poll::Ready(event) = event.as_mut().poll(cx) {
             return Poll::Ready(Stir::Event(event));
@@ -230,7 +265,7 @@ async fn stir(
         if let Poll::Ready(now) = changed.as_mut().poll(cx) {
             return Poll::Ready(Stir::Interfaces(now.map(<[Interface]>::to_vec)));
         }
-        if waits {
+        if due.is_some() {
             return retry.as_mut().poll(cx).map(|()| Stir::Retry);
         }
         Poll::Pending
