@@ -316,6 +316,36 @@ fn a_thin_path_does_no_harm_whatever_the_controller() {
 }
 
 #[test]
+fn a_new_thin_path_holds_up_nothing_small() {
+    // A queue of three packets: what slow start loses there would be found out by a probe timeout, with the better path idle.
+    let (good, thin) = (wire(10, 22), wire(1, 22));
+    for congestion in ["cubic", "bbr3-taut"] {
+        let best = median_time(std::slice::from_ref(&good), 30_000, congestion);
+        for links in [[good.clone(), thin.clone()], [thin.clone(), good.clone()]] {
+            let both = median_time(&links, 30_000, congestion);
+            println!("{congestion}: {:.3}", both / best);
+            assert!(both < 1.01 * best, "{congestion}: {both} {best}");
+        }
+    }
+}
+
+#[test]
+fn frames_about_a_path_are_not_repeated_on_another() {
+    // The client gives the second path connection IDs while it has proven nothing.
+    let links = [wire(10, 22), wire(10, 4)];
+    let factory = congestion::registry::by_name("bbr3-taut").unwrap();
+    let (mut net, _) = over(1, &links, "auto", &[100_000], |setup| {
+        setup.both(|config| config.congestion = factory.clone())
+    });
+    net.client_stays();
+    fetch_time(&mut net, 60 * SECOND);
+    let (_, client) = net.client_host().connections().next().expect("connected");
+    let sent = client.stats().packets_sent;
+    println!("{sent} packets from the client");
+    assert!(sent < 150, "{sent}");
+}
+
+#[test]
 fn copies_that_overfill_a_thin_path_hold_nothing_up() {
     // What the fat path's queue loses is copied to the thin one just before, and overfills that: found out a round trip of
     // the thin path's queue later, in a tenth of the runs, unless it is copied back.

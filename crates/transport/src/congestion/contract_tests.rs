@@ -78,7 +78,9 @@ fn a_full_path_ends_slow_start() {
                 run.controller.on_path_full(20 * MTU);
             }
             run.run_for(ms(20));
-            run.controller.metrics().state
+            let metrics = run.controller.metrics();
+            assert_eq!(metrics.filled_pipe, metrics.state != "startup", "{name}");
+            metrics.state
         };
         assert_eq!(after(false), "startup", "{name}");
         assert_ne!(after(true), "startup", "{name}");

@@ -66,7 +66,11 @@ impl Recovery {
                         handler.token_lost(kind, token);
                     }
                 }
-                self.on_packet_lost(kind, number, packet, fate, now, &mut lost, handler);
+                if !packet.mtu_probe {
+                    let in_flight = packet.snapshot.tx_in_flight;
+                    self.capacity.on_lost(now, in_flight, self.rtt.min());
+                }
+                self.on_packet_lost(kind, number, packet, fate, &mut lost, handler);
             });
         }
         space.loss_cursor = cursor.unwrap_or(largest_acked + 1);
@@ -89,7 +93,6 @@ impl Recovery {
         number: PacketNumber,
         packet: &SentPacket,
         fate: Fate,
-        now: Instant,
         lost: &mut Vec<LostPacket>,
         handler: &mut impl LossHandler,
     ) {
@@ -110,7 +113,6 @@ impl Recovery {
         let queued = self.capacity.signs().tell_of_queue(self.round_trips())
             || self.capacity.is_exceeded_by(in_flight, self.rtt.min());
         self.lost_without_queue += u64::from(!queued);
-        self.capacity.on_lost(now, in_flight, self.rtt.min());
         self.stats.bytes_lost += u64::from(packet.bytes);
         if !self.is_current(kind, number) || packet.off_path {
             return;

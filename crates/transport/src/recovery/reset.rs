@@ -75,7 +75,7 @@ impl Recovery {
         let (kind, fate) = (SpaceKind::Data, Fate::LostByTime);
         let mut lost = Vec::new();
         space.sent.lose(number, fate, now, |packet, _| {
-            self.on_packet_lost(kind, number, packet, fate, now, &mut lost, handler);
+            self.on_packet_lost(kind, number, packet, fate, &mut lost, handler);
         });
         debug_assert!(lost.is_empty(), "no packet but a probe is given up");
     }

@@ -909,6 +909,27 @@ fn a_full_window_is_not_app_limited() {
 }
 
 #[test]
+fn a_window_behind_an_even_pace_is_not_the_limit() {
+    for (evenly, limited) in [(false, false), (true, true)] {
+        let mut path = TestPath::new();
+        path.notes.set_window(100_000);
+        path.recovery.set_evenly(evenly);
+        // A queue: round trips grow from 40 to 80 ms.
+        path.send(at(0));
+        path.ack(at(40), &[0..=0]);
+        path.send_many(at(40), 20);
+        path.ack(at(120), &[1..=10]);
+        path.ack(at(122), &[11..=20]);
+        assert!(path.recovery.capacity().is_some());
+        path.notes.take();
+        path.send(at(130));
+        path.recovery.note_even_pace();
+        path.ack(at(210), &[21..=21]);
+        assert_eq!(ack_event(&path.notes.take()).app_limited, limited);
+    }
+}
+
+#[test]
 fn what_only_fills_room_makes_no_window_larger() {
     let mut path = TestPath::new();
     path.notes.set_window(6_000);
