@@ -372,6 +372,7 @@ impl Ledger {
             local: stats.four_tuple.local.to_string(),
             remote: stats.four_tuple.remote.to_string(),
             closed: stats.abandoned,
+            validated: stats.validated,
             metered: stats.cost.class > 0,
             bytes_sent: stats.recovery.bytes_sent,
             bytes_received: stats.bytes_received,
@@ -390,6 +391,8 @@ pub(crate) struct PathFigures {
     local: String,
     remote: String,
     closed: bool,
+    /// Whether anything answered over it; else its RTT is a guess.
+    validated: bool,
     metered: bool,
     /// UDP payload.
     bytes_sent: u64,
@@ -405,14 +408,22 @@ impl fmt::Display for PathFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "path {:<5} {} to {}: {:.1} %, {} bytes received, {} sent, RTT {:.3} ms{}{}",
+            "path {:<5} {} to {}: {:.1} %, {} bytes received, {} sent, ",
             self.path,
             self.local,
             self.remote,
             100.0 * self.share,
             self.bytes_received,
             self.bytes_sent,
-            1e3 * self.smoothed_rtt_seconds,
+        )?;
+        if self.validated {
+            write!(f, "RTT {:.3} ms", 1e3 * self.smoothed_rtt_seconds)?;
+        } else {
+            f.write_str("no answer")?;
+        }
+        write!(
+            f,
+            "{}{}",
             if self.metered { ", metered" } else { "" },
             if self.closed { ", closed" } else { "" },
         )

@@ -66,6 +66,7 @@ pub const PLANS: &[Bundled] = plans![
     "mp-setups",
     "mp-bandwidth",
     "mp-rtt",
+    "mp-unlike",
     "mp-pages",
     "mp-video",
     "mp-priority",
