@@ -171,6 +171,7 @@ impl Connection {
             returned_by: received.path,
             elsewhere: received.path != id,
         };
+        let idle = self.repeats_what_was_copied();
         let Some(path) = self.paths.get_mut(id) else {
             return Ok(());
         };
@@ -194,8 +195,6 @@ impl Connection {
         let Some(space) = space else {
             return Ok(());
         };
-        let idle =
-            self.fec.sender.is_none() && !self.streams.has_data() && !self.streams.is_held_back();
         let mut fates =
             frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut(), idle: idle);
         let ecn_before = path.recovery.ecn_phase();

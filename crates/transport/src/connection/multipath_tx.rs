@@ -422,6 +422,15 @@ impl Connection {
         views
     }
 
+    /// Whether the loss of what another path carries as well calls for it once more: nothing waits for the room that this takes,
+    /// and the copy may have met a full queue, too. Codes take care of their own.
+    pub(super) fn repeats_what_was_copied(&self) -> bool {
+        self.paths.len() > 1
+            && self.fec.sender.is_none()
+            && !self.streams.has_data()
+            && !self.streams.is_held_back()
+    }
+
     /// Nothing waits: hands what is under way on one path to another where the copy helps. The path for
     /// the copy.
     fn repeat(&mut self, now: Instant) -> Option<Choice> {

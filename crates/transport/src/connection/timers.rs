@@ -114,6 +114,7 @@ impl Connection {
     fn on_loss_timeout(&mut self, now: Instant, id: PathId) {
         let mut context = self.timer_context(id);
         let first = id == PathId::ZERO;
+        let idle = self.repeats_what_was_copied();
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
@@ -123,8 +124,6 @@ impl Connection {
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
             data: &mut path.space,
         };
-        let idle =
-            self.fec.sender.is_none() && !self.streams.has_data() && !self.streams.is_held_back();
         let mut fates =
             frame_fates!(self, path, now, fec: self.fec.sender.as_deref_mut(), idle: idle);
         let action = path
