@@ -22,7 +22,7 @@ pub(super) struct AckWay {
     pub(super) all_on: Option<PathId>,
     /// Whatever has not been acknowledged yet goes with what is due.
     pub(super) grouped: bool,
-    /// Those of stranded paths.
+    /// Who carries those of stranded paths.
     relief: Relief,
 }
 

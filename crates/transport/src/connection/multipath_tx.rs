@@ -422,8 +422,8 @@ impl Connection {
         views
     }
 
-    /// Whether the loss of what another path carries as well calls for it once more: nothing waits for the room that this takes,
-    /// and the copy may have met a full queue, too. Codes take care of their own.
+    /// Whether the loss of what another path carries as well calls for it once more: nothing waits for the room
+    /// that this takes, and the copy may have met a full queue, too. Codes take care of their own.
     pub(super) fn repeats_what_was_copied(&self) -> bool {
         self.paths.len() > 1
             && self.fec.sender.is_none()

@@ -1,8 +1,8 @@
 //! What a path has shown that it cannot exceed.
 //!
 //! Owns: the delivery rate seen while a queue stood, for as long as nothing contradicts it; how much has
-//! passed within a round trip; how much was in flight when the queue was full. Does not own: the samples (`rate.rs`, `rtt.rs`), what tells of a queue
-//! (`queue.rs`), what a congestion controller thinks (`congestion/`).
+//! passed within a round trip; how much was in flight when the queue was full. Does not own: the samples
+//! (`rate.rs`, `rtt.rs`), what tells of a queue (`queue.rs`), what a congestion controller thinks (`congestion/`).
 //!
 //! Round trips tell of a queue only a round trip later, and of a queue between two bursts not at all. So
 //! what was learned while one stood is kept until much more passed without one.

@@ -275,7 +275,8 @@ impl Recovery {
             .clamp(floor, self.max_window.max(floor))
     }
 
-    /// Whether the window was below its slow start threshold, or start-up not over, when acknowledgements last changed it.
+    /// Whether the window was below its slow start threshold, or start-up not over, when acknowledgements last
+    /// changed it.
     pub fn is_slow_start(&self) -> bool {
         self.slow_start
     }
