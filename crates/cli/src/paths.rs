@@ -452,6 +452,25 @@ mod tests {
     }
 
     #[test]
+    fn a_path_without_an_answer_has_no_round_trip() {
+        let path = |validated| PathFigures {
+            path: 1,
+            local: "192.0.2.1:1".to_owned(),
+            remote: "192.0.2.2:443".to_owned(),
+            closed: true,
+            validated,
+            metered: false,
+            bytes_sent: 1_200,
+            bytes_received: 0,
+            share: 0.0,
+            smoothed_rtt_seconds: 0.333,
+            packets_lost: 0,
+        };
+        assert!(path(true).to_string().ends_with("RTT 333.000 ms, closed"));
+        assert!(path(false).to_string().ends_with("no answer, closed"));
+    }
+
+    #[test]
     fn sources_are_named_once() {
         let sources = |auto, ends: &[(&str, PathCost)]| {
             let ends = ends.iter().map(|(end, cost)| Source {

@@ -272,3 +272,22 @@ async fn stir(
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_come_seldomer_and_are_not_put_off() {
+        let mut retry = Retry::new();
+        assert_eq!(retry.due(false), None);
+        for wait in [1, 2, 4, 8, 16, 30, 30] {
+            assert_eq!(retry.after, Duration::from_secs(wait));
+            let due = retry.due(true);
+            assert!(due.is_some());
+            // Whatever else wakes the loop.
+            assert_eq!(retry.due(true), due);
+            retry.at = None;
+        }
+    }
+}

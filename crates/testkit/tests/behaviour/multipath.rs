@@ -347,8 +347,8 @@ fn frames_about_a_path_are_not_repeated_on_another() {
 
 #[test]
 fn copies_that_overfill_a_thin_path_hold_nothing_up() {
-    // What the fat path's queue loses is copied to the thin one just before, and overfills that: found out a round trip of
-    // the thin path's queue later, in a tenth of the runs, unless it is copied back.
+    // What the fat path's queue loses is copied to the thin one just before, and overfills that in a tenth of the runs: the
+    // losses there alone would tell a round trip of the thin path's queue later.
     let (thin, fat) = (wire(10, 22), wire(50, 12));
     let best = times(std::slice::from_ref(&fat), 1_000_000, "bbr3-taut", 60);
     for links in [[thin.clone(), fat.clone()], [fat, thin]] {

@@ -389,8 +389,7 @@ fn each_path_that_carries_data_is_asked_for_its_own() {
         assert!(set.is_ok());
         // What is under way there comes to an end.
         net.run_for(500 * MS);
-        let on_two = |asked: &mut Vec<(u32, f64)>| asked.retain(|(path, _)| *path < 2);
-        on_two(&mut requests.0.lock().unwrap());
+        requests.0.lock().unwrap().retain(|(path, _)| *path < 2);
         net.finish(60 * SECOND);
         let asked = requests.0.lock().unwrap().clone();
         let largest = |path: u32| {

@@ -142,8 +142,6 @@ struct Silence {
 /// Of a hundred, at most so many that meet something else as well: a packet that a full queue dropped on either path
 /// just then is found out later, amid what is repeated.
 const FEW: usize = 1;
-/// And of these, more than half a round trip of the dead path later.
-const MUCH_LATER: usize = 1;
 
 /// Both ways or one way, either path, a hundred moments, controllers in turns (`turn`: who begins): ordered delivery
 /// goes on within a probe timeout of the last packet on the dead path and a round trip of the other.
@@ -177,11 +175,6 @@ fn ordered_delivery_resumes(turn: usize) {
     }
     println!("{} of 100 later", late.len());
     assert!(late.len() <= FEW, "{late:?}");
-    let much_later = late.iter().filter(|(_, allowed, silence)| {
-        let half = silence.dead_round_trip / 2;
-        silence.resumed > *allowed + half
-    });
-    assert!(much_later.count() <= MUCH_LATER, "{late:?}");
 }
 
 #[test]

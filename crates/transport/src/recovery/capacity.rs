@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(mbps(capacity), None);
     }
 
-    const NOW: Instant = Instant::from_nanos(0);
+    const NOW: Instant = Instant::ZERO;
 
     #[test]
     fn what_a_full_queue_dropped_tells_what_it_holds() {

@@ -192,8 +192,8 @@ impl Recovery {
         }
     }
 
-    /// The pacer holds data back. Where it is slower than the controller wants, the window is not what limits: it
-    /// would grow without bound, and leave at once when the pacer is let go.
+    /// The pacer holds data back. Where it goes evenly, because flow control lets go less than the window, that is
+    /// not what limits: it would grow without bound, and leave at once when the pacer is let go.
     pub fn note_even_pace(&mut self) {
         let bound = self.evenly && self.capacity.evenly().is_some();
         if bound && self.can_send(u64::from(self.mtu)) {
