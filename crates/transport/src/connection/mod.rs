@@ -20,6 +20,7 @@ mod aftermath;
 mod api;
 mod close;
 mod control;
+mod copies;
 mod costs;
 mod coupling;
 mod crypto_stream;

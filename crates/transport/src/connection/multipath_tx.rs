@@ -1,25 +1,20 @@
 //! The pump over several paths: who may carry data, and what goes where.
 //!
 //! Owns: which paths a scheduler is asked about, the order of data and of frames that belong to one
-//! path, copies of data on a second path. Does not own: the choice (`multipath/sched/`), what may leave
+//! path. Does not own: the choice (`multipath/sched/`), copies on a second path (`copies.rs`), what may leave
 //! on one path (`permit.rs`), the packets (`tx.rs`).
 
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use super::{
-    Connection, fates::frame_fates, fec_paths::Covered, path_trace::reason, permit::Permit,
-};
+use super::{Connection, path_trace::reason, permit::Permit};
 use crate::{
     endpoint::Transmit,
     fec::Occasion,
     multipath::{
-        PathStatus, Takes,
-        sched::{Choice, PathView, Repeats, SchedulerView},
+        Takes,
+        sched::{Choice, PathView, SchedulerView},
     },
     path::Path,
-    space::{SentPacket, SpaceKind},
     stream::Waiting,
     time::Instant,
     units::{PathId, Rate},
@@ -27,13 +22,6 @@ use crate::{
 
 /// More waiting bytes than these look all the same to a scheduler.
 const FORESEEN: u64 = 64 << 20;
-
-/// Of a path that loses this share of its packets, the last data of a transfer is sent on another one
-/// too: to find out by a timeout would take several round trips.
-const WORTH_A_COPY: f64 = 0.002;
-
-/// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
-const GAIN: u32 = 8;
 
 /// For so many of the longest round trips flow control is remembered to have held data back.
 const HELD_ROUNDS: u32 = 2;
@@ -227,43 +215,14 @@ impl Connection {
                 return Some(transmit);
             }
         }
-        // What is handed over may need no copy by now; each packet is handed over once.
-        while let Some(choice) = self.repeat(now) {
-            if let Some(transmit) = self.transmit_copies(now, choice, buf, max_segments) {
-                return Some(transmit);
-            }
+        let copies = self.transmit_copies(now, buf, max_segments);
+        if copies.is_none() {
+            self.note_unused_paths(now);
         }
-        self.note_unused_paths(now);
-        None
+        copies
     }
 
-    /// What [`Self::repeat`] has handed over.
-    fn transmit_copies(
-        &mut self,
-        now: Instant,
-        choice: Choice,
-        buf: &mut [u8],
-        max_segments: usize,
-    ) -> Option<Transmit> {
-        let end = |connection: &Self| {
-            let path = connection.paths.get(choice.path);
-            path.map(|path| path.space.sent.end())
-        };
-        let first = end(self);
-        self.fec.copying = true;
-        let load = Load::All(choice.bytes);
-        let transmit = self.transmit_choice(now, choice, load, buf, max_segments);
-        self.fec.copying = false;
-        if let Some(path) = self.paths.get_mut(choice.path)
-            && let Some(first) = first
-            && path.space.sent.end() > first
-        {
-            path.space.sent.mark_copies(first);
-        }
-        transmit
-    }
-
-    fn transmit_choice(
+    pub(super) fn transmit_choice(
         &mut self,
         now: Instant,
         choice: Choice,
@@ -416,101 +375,23 @@ impl Connection {
             let size = self.datagram_size(id);
             let may_send = self.permit(now, id, size, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
-                views.push(view_of(now, path, may_send, self.way_back(path)));
+                views.push(self.view_of(now, path, may_send));
             }
         }
         views
     }
 
-    /// Whether the loss of what another path carries as well calls for it once more: nothing waits for the room
-    /// that this takes, and the copy may have met a full queue, too. Codes take care of their own.
-    pub(super) fn repeats_what_was_copied(&self) -> bool {
-        self.paths.len() > 1
-            && self.fec.sender.is_none()
-            && !self.streams.has_data()
-            && !self.streams.is_held_back()
-    }
-
-    /// Nothing waits: hands what is under way on one path to another where the copy helps. The path for
-    /// the copy.
-    fn repeat(&mut self, now: Instant) -> Option<Choice> {
-        let repeats = self.multipath.as_ref()?.scheduler.repeats();
-        if repeats == Repeats::Never {
-            return None;
+    /// A path as schedulers see it.
+    pub(super) fn view_of(&self, now: Instant, path: &Path, may_send: bool) -> PathView {
+        let held_back = path.ack_frequency.max_ack_delay(self.peer_max_ack_delay());
+        PathView {
+            overdue: path.recovery.overdue(&path.space, now, held_back),
+            ..view_of(now, path, may_send, self.way_back(path))
         }
-        let views = self.path_views(now);
-        let rests = |path: &Path| path.space.sent.eliciting_outstanding() == 0;
-        if self.paths.iter().all(rests) {
-            self.keep_views(views);
-            return None;
-        }
-        let any = views
-            .iter()
-            .any(|path| path.status == PathStatus::Available);
-        let mut ready: SmallVec<[PathView; 4]> = views
-            .iter()
-            .filter(|path| path.may_send && (!any || path.status == PathStatus::Available))
-            .copied()
-            .collect();
-        ready.sort_by_key(|path| path.smoothed_rtt);
-        // While flow control holds more back, what is lost is found out without waiting for a timeout.
-        let at_end = !self.streams.is_held_back();
-        let mut found = None;
-        let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
-        let pairs = ready
-            .iter()
-            .flat_map(|by| views.iter().map(move |from| (by, from)));
-        for (by, from) in pairs.filter(|(by, from)| by.id != from.id) {
-            let Some(path) = self.paths.get_mut(from.id) else {
-                continue;
-            };
-            let arrives = now + by.one_way_delay();
-            let usual = from.one_way_delay() + from.unproven_delay();
-            // A copy stands for the original, whose own loss then calls for nothing: it must not take
-            // longer than finding that out would.
-            let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-            let all = repeats == Repeats::All;
-            let lossy = soon && at_end && from.loss >= WORTH_A_COPY;
-            let late = arrives + from.recent_rtt / GAIN;
-            let newest = path.space.last_eliciting_sent;
-            if !all && !lossy && newest.is_none_or(|sent| sent + usual <= late) {
-                // Nothing under way comes later than a copy would: no need to look at each packet.
-                continue;
-            }
-            let covered = Covered::by(self.fec.sender.as_deref());
-            let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
-            let notices = fates.streams.notices_len();
-            let is_late = |packet: &SentPacket| packet.sent() + usual > late;
-            let handed = path.recovery.repeat(
-                &mut path.space,
-                by.datagram,
-                |packet| !all && !lossy && !is_late(packet),
-                |packet, symbol| {
-                    let picked = all || is_late(packet) || lossy && !covered.contains(symbol);
-                    copied.extend(symbol.filter(|_| picked));
-                    picked
-                },
-                &mut fates,
-            );
-            fates.streams.forget_losses(notices);
-            self.apply_deferred(SpaceKind::Data, None);
-            if handed > 0 {
-                self.stats.bytes_repeated += handed;
-                found = Some(Choice {
-                    path: by.id,
-                    bytes: by.datagram,
-                });
-                break;
-            }
-        }
-        self.keep_views(views);
-        if let Some(sender) = self.fec.sender.as_deref_mut() {
-            copied.into_iter().for_each(|id| sender.on_copied(id));
-        }
-        found
     }
 }
 
+/// [`Connection::view_of`] without what an acknowledgement is overdue.
 pub(super) fn view_of(
     now: Instant,
     path: &Path,
@@ -538,7 +419,8 @@ pub(super) fn view_of(
         sampled_in_flight: path.recovery.sampled_in_flight(),
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),
-        expected_wait: path.recovery.expected_wait(now),
+        standstill: path.recovery.standstill(now),
+        overdue: Duration::ZERO,
         return_delay,
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),

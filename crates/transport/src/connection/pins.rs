@@ -11,11 +11,7 @@
 use bytes::Bytes;
 
 use super::{
-    Connection,
-    multipath::Multipath,
-    multipath_tx::{Load, view_of},
-    path_trace::reason,
-    permit::Permit,
+    Connection, multipath::Multipath, multipath_tx::Load, path_trace::reason, permit::Permit,
 };
 use crate::{
     datagram::{SendDatagramError, WhenFull},
@@ -117,7 +113,7 @@ impl Connection {
             }
             if self.observer.is_active() {
                 let path = self.paths.get(id);
-                let views = path.map(|path| view_of(now, path, true, self.way_back(path)));
+                let views = path.map(|path| self.view_of(now, path, true));
                 self.trace_choice(now, Some(id), reason::PIN, views.as_slice(), 0);
             }
             let transmit = self.transmit_on_path(now, id, buf, max_segments, Load::Pinned);

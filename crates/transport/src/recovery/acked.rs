@@ -383,12 +383,37 @@ impl Recovery {
         let Some((_, sent)) = newly.largest_in_flight else {
             return;
         };
-        let usual = self.longest_without_queue();
+        let explained = self.explained(in_flight);
+        let excess = self.rtt.newest().saturating_sub(explained);
+        self.waits.on_sample(now, sent, explained, excess);
+    }
+
+    /// The longest round trip that chance and a queue of so many bytes explain.
+    fn explained(&self, in_flight: u64) -> Duration {
         let passed = Rate::from_bytes_over(self.most_passed(), self.rtt.min());
         let rate = self.capacity().unwrap_or(passed);
-        let explained = usual.max(rate.time_for(in_flight));
-        let excess = self.rtt.newest().saturating_sub(explained);
-        self.waits.on_sample(now, sent, excess);
+        self.longest_without_queue().max(rate.time_for(in_flight))
+    }
+
+    /// For how long an acknowledgement has been overdue on a path that has stood still before: it seems to do so again.
+    /// `peer_max_ack_delay`: that of a lone packet may be held back so long.
+    pub(crate) fn overdue(
+        &self,
+        space: &PacketNumberSpace,
+        now: Instant,
+        peer_max_ack_delay: Duration,
+    ) -> Duration {
+        let Some(oldest) = space.oldest_eliciting_sent() else {
+            return Duration::ZERO;
+        };
+        if !self.waits.any() {
+            return Duration::ZERO;
+        }
+        let mut usual = self.explained(self.bytes_in_flight);
+        if space.sent.eliciting_outstanding() < 2 {
+            usual += peer_max_ack_delay;
+        }
+        now.saturating_since(self.acked_at.max(oldest + usual))
     }
 
     /// Lost packets are remembered for a PTO, to notice that they were not.

@@ -43,6 +43,7 @@ pub use context::{
 };
 pub use owd::OneWayDelay;
 pub use rtt::RttEstimator;
+pub use waits::Standstill;
 
 use std::time::Duration;
 
@@ -321,9 +322,9 @@ impl Recovery {
         newest.min(before)
     }
 
-    /// How long what is sent waits on average because the path stands still now and then.
-    pub fn expected_wait(&self, now: Instant) -> Duration {
-        self.waits.mean(now)
+    /// How the path stands still now and then.
+    pub fn standstill(&self, now: Instant) -> Standstill {
+        self.waits.standstill(now)
     }
 
     /// How fast the path delivered while a queue stood before its bottleneck, if one did and nothing has

@@ -1,6 +1,6 @@
-//! How long what is sent at any moment has to wait, on average, because the path stands still.
+//! How often a path stands still, and how long what is sent meanwhile has to wait.
 //!
-//! Owns: the mean of such waits. Does not own: queues, which what is in flight explains (`queue.rs`), losses.
+//! Owns: means over time. Does not own: queues, which what is in flight explains (`queue.rs`), losses.
 
 use std::time::Duration;
 
@@ -8,6 +8,8 @@ use crate::time::Instant;
 
 /// What is older than this many seconds counts for little.
 const MEMORY: f64 = 30.0;
+/// More than a round trip over this is long.
+const LONG: u32 = 2;
 
 /// A path that stands still for a time `t` makes what is sent meanwhile wait, `t / 2` on average: over
 /// a longer time, half the sum of the squares divided by that time. Wi-Fi stations that retry, and hand-overs,
@@ -17,34 +19,73 @@ pub(super) struct Waits {
     /// Since when, and when last something was added.
     known: Option<(Instant, Instant)>,
     /// Half the sum of the squares, in square seconds, the older ones less.
-    sum: f64,
+    squares: f64,
+    /// The same and the sum itself, in seconds, of those alone that no queue of a few packets accounts for.
+    long_squares: f64,
+    long: f64,
+}
+
+/// How a path stands still.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Standstill {
+    /// What anything waits on average.
+    pub mean_wait: Duration,
+    /// The share of time for which it stands still for a good part of a round trip at least, 0 to 1.
+    pub share: f64,
+    /// What is sent in such a time waits so long on average.
+    pub wait: Duration,
 }
 
 impl Waits {
-    /// A packet that left at `sent` took `excess` longer than anything but a standstill explains.
-    pub(super) fn on_sample(&mut self, now: Instant, sent: Instant, excess: Duration) {
+    /// A packet that left at `sent` took `excess` longer than the `explained` that it may take without a standstill.
+    pub(super) fn on_sample(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        explained: Duration,
+        excess: Duration,
+    ) {
         let (_, last) = *self.known.get_or_insert((now, now));
         // What left before the last standstill was over tells of the same one.
         if excess.is_zero() || sent < last {
             return;
         }
-        self.sum *= (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
-        self.sum += excess.as_secs_f64().powi(2) / 2.0;
+        let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
+        let is_long = excess > explained / LONG;
+        let excess = excess.as_secs_f64();
+        let square = excess.powi(2) / 2.0;
+        for sum in [&mut self.squares, &mut self.long_squares, &mut self.long] {
+            *sum *= decay;
+        }
+        self.squares += square;
+        if is_long {
+            self.long_squares += square;
+            self.long += excess;
+        }
         if let Some((_, last)) = &mut self.known {
             *last = now;
         }
     }
 
-    /// The mean wait.
-    pub(super) fn mean(&self, now: Instant) -> Duration {
-        let Some((first, last)) = self.known.filter(|_| self.sum > 0.0) else {
-            return Duration::ZERO;
+    /// Whether it ever has for long.
+    pub(super) fn any(&self) -> bool {
+        self.long > 0.0
+    }
+
+    /// What has been seen lately.
+    pub(super) fn standstill(&self, now: Instant) -> Standstill {
+        let Some((first, last)) = self.known.filter(|_| self.squares > 0.0) else {
+            return Standstill::default();
         };
         let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
         let age = now.saturating_since(first).as_secs_f64();
-        let seconds = MEMORY * (1.0 - (-age / MEMORY).exp());
-        let mean = self.sum * decay / seconds.max(1.0);
-        Duration::try_from_secs_f64(mean).unwrap_or_default()
+        let seconds = (MEMORY * (1.0 - (-age / MEMORY).exp())).max(1.0);
+        let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Standstill {
+            mean_wait: duration(self.squares * decay / seconds),
+            share: (self.long * decay / seconds).min(1.0),
+            wait: duration(self.long_squares / self.long.max(f64::MIN_POSITIVE)),
+        }
     }
 }
 
@@ -57,16 +98,26 @@ mod tests {
         let start = Instant::ZERO;
         let ms = Duration::from_millis;
         let mut waits = Waits::default();
-        waits.on_sample(start, start, Duration::ZERO);
-        assert_eq!(waits.mean(start), Duration::ZERO);
+        waits.on_sample(start, start, ms(40), Duration::ZERO);
+        assert_eq!(waits.standstill(start), Standstill::default());
         for second in 1..=120 {
             let at = start + ms(1_000 * second);
             // Two acknowledgements tell of one standstill.
-            waits.on_sample(at, at - ms(100), ms(100));
-            waits.on_sample(at + ms(1), at - ms(90), ms(91));
+            waits.on_sample(at, at - ms(100), ms(40), ms(100));
+            waits.on_sample(at + ms(1), at - ms(90), ms(40), ms(91));
         }
-        let mean = waits.mean(start + ms(120_000));
+        let standstill = waits.standstill(start + ms(120_000));
+        let mean = standstill.mean_wait;
         assert!(mean > ms(4) && mean < ms(6), "{mean:?}");
-        assert!(waits.mean(start + ms(300_000)) < ms(1));
+        assert!((0.08..0.12).contains(&standstill.share), "{standstill:?}");
+        assert_eq!(standstill.wait.as_millis(), 50);
+        let before = standstill;
+        let at = start + ms(120_500);
+        waits.on_sample(at, at - ms(45), ms(40), ms(5));
+        let standstill = waits.standstill(at);
+        // A queue of a few packets is no standstill.
+        assert!(standstill.share < before.share && standstill.wait == before.wait);
+        let later = waits.standstill(start + ms(300_000));
+        assert!(later.mean_wait < ms(1) && later.wait == standstill.wait);
     }
 }

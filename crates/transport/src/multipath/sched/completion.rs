@@ -74,7 +74,7 @@ impl Course {
             // What is lost arrives two round trips later, and what meets a standstill after that.
             delay: path.one_way_delay().as_secs_f64()
                 + 2.0 * path.loss * rtt
-                + STANDSTILL * path.expected_wait.as_secs_f64(),
+                + STANDSTILL * path.standstill.mean_wait.as_secs_f64(),
             room: room(path) as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),

@@ -20,6 +20,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::PathStatus;
 use crate::{
+    recovery::Standstill,
     time::Instant,
     units::{PathId, Rate},
 };
@@ -51,8 +52,11 @@ pub struct PathView {
     pub rtt_variance: Duration,
     /// Whether there is a round-trip sample.
     pub has_rtt: bool,
-    /// How long data waits there on average because the path stands still now and then.
-    pub expected_wait: Duration,
+    /// How it stands still now and then.
+    pub standstill: Standstill,
+    /// For how long it seems to have stood still now: nobody knows for how much longer, but the longer it has, the longer it
+    /// will.
+    pub overdue: Duration,
     /// Congestion window, bytes.
     pub window: u64,
     /// Bytes in flight.
@@ -79,9 +83,10 @@ pub struct PathView {
 }
 
 impl PathView {
-    /// What the next packet takes to the peer: the round trip expected without the way back.
+    /// What the next packet takes to the peer: the round trip expected without the way back, and as long as the path has
+    /// stood still.
     pub fn one_way_delay(&self) -> Duration {
-        self.round_trip().saturating_sub(self.return_delay)
+        self.round_trip().saturating_sub(self.return_delay) + self.overdue
     }
 
     /// Whether a queue must stand: more is in flight than the path holds, or what is not explained by that has

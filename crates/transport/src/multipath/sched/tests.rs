@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Choice, PathView, SchedulerView, registry};
 use crate::{
     multipath::PathStatus,
+    recovery::Standstill,
     time::Instant,
     units::{PathId, Rate},
 };
@@ -22,7 +23,8 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         sampled_in_flight: 0,
         min_rtt: rtt,
         longest_without_queue: rtt + rtt / 5,
-        expected_wait: Duration::ZERO,
+        standstill: Standstill::default(),
+        overdue: Duration::ZERO,
         return_delay: rtt / 2,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
@@ -80,7 +82,11 @@ fn all_take_the_only_path_that_may_send() {
 #[test]
 fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
     let still = PathView {
-        expected_wait: Duration::from_millis(2),
+        standstill: Standstill {
+            mean_wait: Duration::from_millis(2),
+            share: 0.04,
+            wait: Duration::from_millis(50),
+        },
         ..path(0, 24, 20)
     };
     let paths = [still, path(1, 26, 20)];

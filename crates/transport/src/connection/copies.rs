@@ -1,0 +1,190 @@
+//! Copies: what is under way on one path and leaves on another one, too.
+//!
+//! Owns: which packets are worth a copy, and which path carries it. Does not own: whether a scheduler wants any
+//! ([`Repeats`]), what becomes of a copy that is lost (`fates.rs`), the packets (`tx.rs`).
+
+use smallvec::SmallVec;
+
+use super::{
+    Connection, fates::frame_fates, fec_paths::Covered, multipath_tx::Load, permit::Permit,
+};
+use crate::{
+    endpoint::Transmit,
+    multipath::{
+        PathStatus,
+        sched::{Choice, PathView, Repeats},
+    },
+    path::Path,
+    space::SpaceKind,
+    time::Instant,
+};
+
+/// Of a path that loses this share of its packets, the last data of a transfer is sent on another one
+/// too: to find out by a timeout would take several round trips.
+const WORTH_A_COPY: f64 = 0.002;
+
+/// Likewise of one that stands still for this share of time: that shows only when an acknowledgement is overdue.
+const OFTEN_STILL: f64 = 0.01;
+
+/// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
+const GAIN: u32 = 8;
+
+impl Connection {
+    /// Copies of what is under way, where they help; only asked when nothing else waits.
+    pub(super) fn transmit_copies(
+        &mut self,
+        now: Instant,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        // What is handed over may need no copy by now; each packet is handed over once.
+        while let Some(choice) = self.repeat(now) {
+            let transmit = self.transmit_handed_over(now, choice, buf, max_segments);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        None
+    }
+
+    /// What [`Self::repeat`] has handed over.
+    fn transmit_handed_over(
+        &mut self,
+        now: Instant,
+        choice: Choice,
+        buf: &mut [u8],
+        max_segments: usize,
+    ) -> Option<Transmit> {
+        let end = |connection: &Self| {
+            let path = connection.paths.get(choice.path);
+            path.map(|path| path.space.sent.end())
+        };
+        let first = end(self);
+        self.fec.copying = true;
+        let load = Load::All(choice.bytes);
+        let transmit = self.transmit_choice(now, choice, load, buf, max_segments);
+        self.fec.copying = false;
+        if let Some(path) = self.paths.get_mut(choice.path)
+            && let Some(first) = first
+            && path.space.sent.end() > first
+        {
+            path.space.sent.mark_copies(first);
+        }
+        transmit
+    }
+
+    /// Whether the loss of what another path carries as well calls for it once more: nothing waits for the room
+    /// that this takes, and the copy may have met a full queue, too. Codes take care of their own.
+    pub(super) fn repeats_what_was_copied(&self) -> bool {
+        self.paths.len() > 1
+            && self.fec.sender.is_none()
+            && !self.streams.has_data()
+            && !self.streams.is_held_back()
+    }
+
+    /// Nothing waits: hands what is under way on one path to another where the copy helps. The path for
+    /// the copy.
+    fn repeat(&mut self, now: Instant) -> Option<Choice> {
+        let repeats = self.multipath.as_ref()?.scheduler.repeats();
+        let rests = |path: &Path| path.space.sent.eliciting_outstanding() == 0;
+        if repeats == Repeats::Never || self.paths.iter().all(rests) {
+            return None;
+        }
+        let views = self.path_views(now);
+        let ready = self.paths_for_copies(now, &views);
+        // While flow control holds more back, what is lost is found out without waiting for a timeout.
+        let at_end = !self.streams.is_held_back();
+        let mut found = None;
+        let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
+        let pairs = ready
+            .iter()
+            .flat_map(|by| views.iter().map(move |from| (by, from)));
+        for ((by, silent), from) in pairs.filter(|((by, _), from)| by.id != from.id) {
+            let Some(path) = self.paths.get_mut(from.id) else {
+                continue;
+            };
+            let arrives = now + by.one_way_delay();
+            let usual = from.one_way_delay() + from.unproven_delay();
+            // A copy stands for the original, whose own loss then calls for nothing: it must not take
+            // longer than finding that out would.
+            let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
+            let all = repeats == Repeats::All;
+            let lossy = soon && !silent && at_end && from.loss >= WORTH_A_COPY;
+            let still = at_end
+                && from.standstill.share >= OFTEN_STILL
+                && by.one_way_delay() < usual + from.standstill.wait;
+            let late = arrives + from.recent_rtt / GAIN;
+            let is_late = |sent: Instant| !silent && sent + usual > late;
+            let newest = path.space.last_eliciting_sent;
+            if !all && !lossy && !still && !newest.is_some_and(is_late) {
+                // Nothing under way comes later than a copy would: no need to look at each packet.
+                continue;
+            }
+            let covered = Covered::by(self.fec.sender.as_deref());
+            let mut fates = frame_fates!(self, path, Instant::ZERO, copies: true);
+            let notices = fates.streams.notices_len();
+            let handed = path.recovery.repeat(
+                &mut path.space,
+                by.datagram,
+                |packet| !all && !lossy && !still && !is_late(packet.sent()),
+                |packet, symbol| {
+                    let uncovered = lossy && !covered.contains(symbol);
+                    let picked = all || still || uncovered || is_late(packet.sent());
+                    copied.extend(symbol.filter(|_| picked));
+                    picked
+                },
+                &mut fates,
+            );
+            fates.streams.forget_losses(notices);
+            self.apply_deferred(SpaceKind::Data, None);
+            if handed > 0 {
+                self.stats.bytes_repeated += handed;
+                found = Some(Choice {
+                    path: by.id,
+                    bytes: by.datagram,
+                });
+                break;
+            }
+        }
+        self.keep_views(views);
+        if let Some(sender) = self.fec.sender.as_deref_mut() {
+            copied.into_iter().for_each(|id| sender.on_copied(id));
+        }
+        found
+    }
+
+    /// The paths that may carry copies now, the fastest first; and, as the last resort, those that are silent but
+    /// have stood still before and come back: what waits there goes on as soon as they do.
+    fn paths_for_copies(
+        &mut self,
+        now: Instant,
+        views: &[PathView],
+    ) -> SmallVec<[(PathView, bool); 4]> {
+        let class = |path: &Path| path.cost.cost.class;
+        let cheapest = views.first().and_then(|view| self.paths.get(view.id));
+        let cheapest = cheapest.map(class);
+        let mut ready: SmallVec<[(PathView, bool); 4]> =
+            views.iter().map(|view| (*view, false)).collect();
+        for index in 0..self.paths.len() {
+            let Some(path) = self.paths.at(index) else {
+                continue;
+            };
+            let id = path.id;
+            let comes_back = path.recovery.standstill(now).share >= OFTEN_STILL;
+            let known = views.iter().any(|view| view.id == id);
+            if known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
+                continue;
+            }
+            let size = self.datagram_size(id);
+            let may_send = self.permit(now, id, size, false) == Permit::Full;
+            if let Some(path) = self.paths.get(id) {
+                ready.push((self.view_of(now, path, may_send), true));
+            }
+        }
+        let available = |view: &PathView| view.status == PathStatus::Available;
+        let any = views.iter().any(available);
+        ready.retain(|(path, _)| path.may_send && (!any || available(path)));
+        ready.sort_by_key(|(path, silent)| (*silent, path.smoothed_rtt));
+        ready
+    }
+}
