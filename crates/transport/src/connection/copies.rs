@@ -15,7 +15,7 @@ use crate::{
         sched::{Choice, PathView, Repeats},
     },
     path::Path,
-    space::SpaceKind,
+    space::{SentPacket, SpaceKind},
     time::Instant,
 };
 
@@ -44,7 +44,29 @@ impl Connection {
                 return transmit;
             }
         }
+        self.await_overdue(now);
         None
+    }
+
+    /// Wakes up again when what is under way longest on a path is overdue.
+    fn await_overdue(&mut self, now: Instant) {
+        let held_back = self.peer_max_ack_delay();
+        let overdue = |path: &Path| {
+            let held_back = path.ack_frequency.max_ack_delay(held_back);
+            let rules = [true, false].map(|here| path.recovery.overdue(here, held_back));
+            let begins = rules.iter().filter_map(|rule| rule.begins(&path.space));
+            begins.filter(|at| *at > now).min()
+        };
+        let working = || self.paths.iter().filter(|path| path.is_at_work());
+        let next = if working().count() > 1 {
+            working().filter_map(overdue).min()
+        } else {
+            None
+        };
+        if let Some(multipath) = &mut self.multipath {
+            let repeats = multipath.scheduler.repeats() == Repeats::Late;
+            multipath.overdue_at = next.filter(|_| repeats);
+        }
     }
 
     /// What [`Self::repeat`] has handed over.
@@ -94,29 +116,37 @@ impl Connection {
         let ready = self.paths_for_copies(now, &views);
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
+        let held_back = self.peer_max_ack_delay();
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
         let pairs = ready
             .iter()
             .flat_map(|by| views.iter().map(move |from| (by, from)));
-        for ((by, silent), from) in pairs.filter(|((by, _), from)| by.id != from.id) {
+        for ((by, silent), from) in pairs {
             let Some(path) = self.paths.get_mut(from.id) else {
                 continue;
             };
+            let held_back = path.ack_frequency.max_ack_delay(held_back);
+            let same = by.id == from.id;
             let arrives = now + by.one_way_delay();
             let usual = from.one_way_delay() + from.unproven_delay();
             // A copy stands for the original, whose own loss then calls for nothing: it must not take
             // longer than finding that out would.
             let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-            let all = repeats == Repeats::All;
-            let lossy = soon && !silent && at_end && from.loss >= WORTH_A_COPY;
-            let still = at_end
+            let all = !same && repeats == Repeats::All;
+            let lossy = !same && soon && !silent && at_end && from.loss >= WORTH_A_COPY;
+            let still = !same
+                && at_end
                 && from.standstill.share >= OFTEN_STILL
                 && by.one_way_delay() < usual + from.standstill.wait;
             let late = arrives + from.recent_rtt / GAIN;
-            let is_late = |sent: Instant| !silent && sent + usual > late;
+            let is_late = |sent: Instant| !same && !silent && sent + usual > late;
             let newest = path.space.last_eliciting_sent;
-            if !all && !lossy && !still && !newest.is_some_and(is_late) {
+            let rule = path.recovery.overdue(same, held_back);
+            let begins = rule.begins(&path.space);
+            let overdue = !silent && at_end && begins.is_some_and(|at| at <= now);
+            let is_overdue = |packet: &SentPacket| overdue && rule.at(packet) <= now;
+            if !all && !lossy && !still && !overdue && !newest.is_some_and(is_late) {
                 // Nothing under way comes later than a copy would: no need to look at each packet.
                 continue;
             }
@@ -126,10 +156,11 @@ impl Connection {
             let handed = path.recovery.repeat(
                 &mut path.space,
                 by.datagram,
-                |packet| !all && !lossy && !still && !is_late(packet.sent()),
+                |packet| !all && !lossy && !still && !overdue && !is_late(packet.sent()),
                 |packet, symbol| {
                     let uncovered = lossy && !covered.contains(symbol);
-                    let picked = all || still || uncovered || is_late(packet.sent());
+                    let sent = packet.sent();
+                    let picked = all || still || uncovered || is_late(sent) || is_overdue(packet);
                     copied.extend(symbol.filter(|_| picked));
                     picked
                 },

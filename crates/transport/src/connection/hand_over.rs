@@ -62,8 +62,11 @@ impl Connection {
     fn hand_over_part(&mut self, id: PathId) {
         let others = self.paths.iter();
         let others = others.filter(|path| path.id != id && path.is_at_work());
-        let batch = others.map(|path| path.recovery.send_quantum(Instant::ZERO));
-        let bytes = batch.max().unwrap_or(0);
+        // New data would only fill a batch up: it is of no use before what is missing.
+        let batch = others.map(|path| {
+            path.recovery.send_quantum(Instant::ZERO) / u64::from(path.mtu.datagram_size()).max(1)
+        });
+        let packets = batch.max().unwrap_or(0);
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
@@ -72,7 +75,7 @@ impl Connection {
         };
         let mut fates = frame_fates!(self, path, Instant::ZERO);
         let notices = fates.streams.notices_len();
-        hand_over.go_on(&path.recovery, &mut path.space, bytes, &mut fates);
+        hand_over.go_on(&path.recovery, &mut path.space, packets, &mut fates);
         fates.streams.forget_losses(notices);
         path.handing_over = Some(hand_over).filter(|hand_over| !hand_over.is_done());
         self.apply_deferred(SpaceKind::Data, None);

@@ -26,7 +26,7 @@ use crate::{
     packet::{PacketWriter, Token},
     path::{Path, PathEvent, PathPhase},
     space::SpaceKind,
-    time::Instant,
+    time::{Instant, earliest},
     units::{FourTuple, PathId},
     wire::{ConnectionId, NewConnectionId, TransportParameters},
 };
@@ -63,6 +63,8 @@ pub(crate) struct Multipath {
     pub(super) trace: PathTrace,
     /// When flow control held data back.
     pub(super) held_back: HeldBack,
+    /// When what is under way longest is overdue, so that another path carries a copy.
+    pub(super) overdue_at: Option<Instant>,
 }
 
 impl Multipath {
@@ -77,9 +79,10 @@ impl Multipath {
         self.ack_requests - 1
     }
 
-    /// When a path that lacks connection IDs is given up.
+    /// When a path that lacks connection IDs is given up, or what is under way overdue.
     pub(super) fn timer(&self) -> Option<Instant> {
-        self.gives_up_at.filter(|_| !self.wishes.is_empty())
+        let gives_up_at = self.gives_up_at.filter(|_| !self.wishes.is_empty());
+        earliest(gives_up_at, self.overdue_at)
     }
 
     /// Whether the application waits for the path to open.
@@ -134,6 +137,7 @@ impl Connection {
             ack_requests: 0,
             wishes: VecDeque::new(),
             gives_up_at: None,
+            overdue_at: None,
             coupling: CouplingReview::default(),
             views: Vec::new(),
             pinned_first: false,

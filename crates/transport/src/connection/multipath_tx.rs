@@ -385,7 +385,7 @@ impl Connection {
     pub(super) fn view_of(&self, now: Instant, path: &Path, may_send: bool) -> PathView {
         let held_back = path.ack_frequency.max_ack_delay(self.peer_max_ack_delay());
         PathView {
-            overdue: path.recovery.overdue(&path.space, now, held_back),
+            overdue: path.recovery.stands_still_for(&path.space, now, held_back),
             ..view_of(now, path, may_send, self.way_back(path))
         }
     }

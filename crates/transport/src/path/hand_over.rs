@@ -24,6 +24,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct HandOver {
     runs: [Range<PacketNumber>; 3],
+    /// Whose turn it is.
+    turn: usize,
 }
 
 impl HandOver {
@@ -40,20 +42,29 @@ impl HandOver {
         let (second, third) = (after(way), after(with_queue));
         Self {
             runs: [0..second, second..third, third..end],
+            turn: 0,
         }
     }
 
-    /// Reports the next packets as lost, `bytes` of them or a few more, of each run its share and one at least.
+    /// Reports the next packets as lost, so many and one at least, of the runs in turns.
     pub(crate) fn go_on(
         &mut self,
         recovery: &Recovery,
         space: &mut PacketNumberSpace,
-        bytes: u64,
+        packets: u64,
         handler: &mut impl LossHandler,
     ) {
-        let share = bytes / self.runs.len() as u64;
-        for run in &mut self.runs {
-            run.start = recovery.hand_over(space, run.clone(), share, handler);
+        for _ in 0..packets.max(1) {
+            // What is left of an empty run's turn is the next one's.
+            for _ in 0..self.runs.len() {
+                let count = self.runs.len();
+                let turn = self.turn % count;
+                self.turn = turn + 1;
+                if let Some(run) = self.runs.get_mut(turn).filter(|run| !run.is_empty()) {
+                    run.start = recovery.hand_over(space, run.clone(), 1, handler);
+                    break;
+                }
+            }
         }
     }
 

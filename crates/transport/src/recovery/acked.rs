@@ -390,14 +390,19 @@ impl Recovery {
 
     /// The longest round trip that chance and a queue of so many bytes explain.
     fn explained(&self, in_flight: u64) -> Duration {
+        let queue = self.rate_passed().time_for(in_flight);
+        self.longest_without_queue().max(queue)
+    }
+
+    /// What the path has been seen to deliver.
+    pub(super) fn rate_passed(&self) -> Rate {
         let passed = Rate::from_bytes_over(self.most_passed(), self.rtt.min());
-        let rate = self.capacity().unwrap_or(passed);
-        self.longest_without_queue().max(rate.time_for(in_flight))
+        self.capacity().unwrap_or(passed)
     }
 
     /// For how long an acknowledgement has been overdue on a path that has stood still before: it seems to do so again.
     /// `peer_max_ack_delay`: that of a lone packet may be held back so long.
-    pub(crate) fn overdue(
+    pub(crate) fn stands_still_for(
         &self,
         space: &PacketNumberSpace,
         now: Instant,
@@ -411,7 +416,7 @@ impl Recovery {
         }
         let mut usual = self.explained(self.bytes_in_flight);
         if space.sent.eliciting_outstanding() < 2 {
-            usual += peer_max_ack_delay;
+            usual = usual.saturating_add(peer_max_ack_delay);
         }
         now.saturating_since(self.acked_at.max(oldest + usual))
     }

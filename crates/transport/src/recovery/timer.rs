@@ -7,13 +7,45 @@ use crate::{
     packet::Token,
     space::{PacketNumberSpace, SentPacket, SpaceKind},
     time::Instant,
-    units::PacketNumber,
+    units::{PacketNumber, Rate},
 };
 
 /// Probes per timeout. RFC 9002 s6.2.4.
 const PROBES: u8 = 2;
+/// An acknowledgement is overdue after a round trip and so much of another. RFC 9002 s6.1.2.
+const OVERDUE: u32 = 8;
 /// Doubling stops here; a connection times out long before.
 const MAX_BACKOFF_SHIFT: u32 = 20;
+
+/// When the acknowledgement of a packet is overdue, so that the packet is probably lost, though nothing that left later
+/// shows it: after what RFC 9002 s6.1.2 would wait for, or what round trips differ by beyond the queue that was in
+/// flight when it left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overdue {
+    usual: Duration,
+    rate: Rate,
+    deviation: Duration,
+    least: Duration,
+    held_back: Duration,
+}
+
+impl Overdue {
+    /// When that of `packet` is, if it is not held back.
+    pub(crate) fn at(&self, packet: &SentPacket) -> Instant {
+        let queue = self.rate.time_for(packet.snapshot.tx_in_flight);
+        let usual = self.usual.max(queue);
+        let late = usual.saturating_add((usual / OVERDUE).max(self.deviation));
+        packet.sent() + late.max(self.least)
+    }
+
+    /// When anything in `space` is: of one packet the acknowledgement may be held back, of two it is not.
+    pub(crate) fn begins(&self, space: &PacketNumberSpace) -> Option<Instant> {
+        let (oldest, next) = space.sent.oldest_to_repeat()?;
+        let first = self.at(oldest);
+        let alone = first + self.held_back;
+        Some(next.map_or(alone, |next| self.at(next).max(first).min(alone)))
+    }
+}
 
 impl Recovery {
     /// When to call [`Self::on_timeout`]: the earliest time a packet counts as lost, else the
@@ -115,6 +147,23 @@ impl Recovery {
             }
         }
         run.end
+    }
+
+    /// When packets are overdue, so that another path may carry them, too; or, `here`, so late that they may be sent again on this
+    /// one: not before a probe timeout without what the peer may hold an acknowledgement back.
+    pub(crate) fn overdue(&self, here: bool, peer_max_ack_delay: Duration) -> Overdue {
+        let usual = self.rtt.smoothed().max(self.rtt.latest());
+        Overdue {
+            usual: usual.max(self.longest_without_queue()),
+            rate: self.rate_passed(),
+            deviation: self.rtt.variance().saturating_mul(2),
+            least: if here {
+                self.pto_base()
+            } else {
+                Duration::ZERO
+            },
+            held_back: peer_max_ack_delay,
+        }
     }
 
     /// When the newest acknowledged packet of a space left.

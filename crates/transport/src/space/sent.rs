@@ -441,6 +441,16 @@ impl SentPackets {
         }
     }
 
+    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and the next that waits for one.
+    pub(crate) fn oldest_to_repeat(&self) -> Option<(&SentPacket, Option<&SentPacket>)> {
+        let first = self.first_to_repeat(|_| false);
+        let from = self.index(first).unwrap_or(0).min(self.ring.len());
+        let waits = |packet: &&SentPacket| packet.fate == Fate::Outstanding && packet.ack_eliciting;
+        let mut newer = self.ring.range(from..).filter(waits);
+        let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
+        Some((oldest, newer.next()))
+    }
+
     /// The first packet that left after `sent`; as that of [`Self::end`] if none did.
     pub(crate) fn first_after(&self, sent: Instant) -> PacketNumber {
         self.base + self.ring.partition_point(|packet| packet.sent() <= sent) as u64

@@ -86,7 +86,8 @@ impl PathView {
     /// What the next packet takes to the peer: the round trip expected without the way back, and as long as the path has
     /// stood still.
     pub fn one_way_delay(&self) -> Duration {
-        self.round_trip().saturating_sub(self.return_delay) + self.overdue
+        let way = self.round_trip().saturating_sub(self.return_delay);
+        way.saturating_add(self.overdue)
     }
 
     /// Whether a queue must stand: more is in flight than the path holds, or what is not explained by that has
