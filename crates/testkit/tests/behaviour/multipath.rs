@@ -330,6 +330,37 @@ fn a_new_thin_path_holds_up_nothing_small() {
 }
 
 #[test]
+fn a_lost_end_waits_for_no_probe_timeout() {
+    // A queue of four packets drops the end of the first flight, and nothing follows that would show it: a probe timeout, by far
+    // the most of which is what the peer may hold acknowledgements back, takes several round trips of the short path.
+    let (short, far) = (wire(8, 3), wire(50, 35));
+    for congestion in ["cubic", "bbr3-taut"] {
+        let best = median_time(std::slice::from_ref(&short), 10_000, congestion);
+        for links in [[short.clone(), far.clone()], [far.clone(), short.clone()]] {
+            let both = median_time(&links, 10_000, congestion);
+            println!("{congestion}: {:.3}", both / best);
+            assert!(both < 1.7 * best, "{congestion}: {both} {best}");
+        }
+    }
+}
+
+#[test]
+fn an_end_fills_no_queue_until_it_overflows() {
+    // Beside the capacity of both paths, so that slow start would overfill both just before the end: what is lost then is found
+    // when all else is there.
+    let mut ratios = Vec::new();
+    for rate in [9, 10, 11, 18, 20, 22] {
+        let link = wire(rate, 22);
+        let alone = median_time(std::slice::from_ref(&link), 1_000_000, "cubic");
+        let both = median_time(&[link.clone(), link], 1_000_000, "cubic");
+        println!("{rate} Mb/s: {:.3}", both / alone);
+        ratios.push(both / alone);
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    assert!(mean < 0.58, "{ratios:.3?}");
+}
+
+#[test]
 fn frames_about_a_path_are_not_repeated_on_another() {
     // The client gives the second path connection IDs while it has proven nothing.
     let links = [wire(10, 22), wire(10, 4)];

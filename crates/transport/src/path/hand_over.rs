@@ -13,6 +13,9 @@ use crate::{
     units::PacketNumber,
 };
 
+/// Where the first lost packet may be.
+const RUNS: usize = 3;
+
 /// Packets under way on a silent path that no other path repeats yet: runs, which take turns. Each begins where the
 /// first lost packet may be, which holds up what follows; were all repeated in order, what needs no repeating would
 /// hold it up, too. From the newest acknowledged packet on, that is:
@@ -23,7 +26,7 @@ use crate::{
 /// - as it is with the queue, where what was in that arrived as well.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOver {
-    runs: [Range<PacketNumber>; 3],
+    runs: [Range<PacketNumber>; RUNS],
     /// Whose turn it is.
     turn: usize,
 }
@@ -55,12 +58,11 @@ impl HandOver {
         handler: &mut impl LossHandler,
     ) {
         for _ in 0..packets.max(1) {
-            // What is left of an empty run's turn is the next one's.
+            // The turn of a run that is empty is the next one's.
             for _ in 0..self.runs.len() {
-                let count = self.runs.len();
-                let turn = self.turn % count;
-                self.turn = turn + 1;
-                if let Some(run) = self.runs.get_mut(turn).filter(|run| !run.is_empty()) {
+                let run = self.runs.get_mut(self.turn);
+                self.turn = (self.turn + 1) % RUNS;
+                if let Some(run) = run.filter(|run| !run.is_empty()) {
                     run.start = recovery.hand_over(space, run.clone(), 1, handler);
                     break;
                 }

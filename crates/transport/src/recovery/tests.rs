@@ -1126,3 +1126,34 @@ fn one_way_delay_varies_around_half_the_first_rtt() {
     sample(&mut owd, 30, 0);
     assert_eq!(owd.latest(), Some(ms(0)), "below zero is not shown");
 }
+
+#[test]
+fn what_is_overdue_is_known_before_a_probe_timeout() {
+    let held_back = ms(25);
+    let mut path = TestPath::new();
+    // Ten round trips of 40 ms.
+    for round in 0..10 {
+        path.send_many(at(100 * round), 10);
+        path.ack(at(100 * round + 40), &[10 * round..=10 * round + 9]);
+    }
+    let begins = |path: &mut TestPath, here| {
+        let rule = path.recovery.overdue(here, held_back);
+        rule.begins(path.data())
+    };
+    assert_eq!(begins(&mut path, false), None);
+    // The acknowledgement of one packet alone may be held back, that of two may not.
+    path.send(at(1_000));
+    let alone = begins(&mut path, false).expect("one is under way");
+    path.send(at(1_001));
+    let two = begins(&mut path, false).expect("two are under way");
+    let here = begins(&mut path, true).expect("two are under way");
+    let timeout = path.timer().expect("a probe timeout");
+    assert!(two > at(1_041) && two < alone, "{two:?} {alone:?}");
+    assert!(two <= here && here < timeout, "{here:?} {timeout:?}");
+    // What was in flight with it may stand before it in a queue: here as much as passes in twenty round trips.
+    path.send_many(at(1_002), 198);
+    let rule = path.recovery.overdue(false, held_back);
+    let newest = path.data().sent.outstanding().last();
+    let queued = newest.map(|(_, packet)| rule.at(packet));
+    assert!(queued > Some(at(1_700)), "{queued:?}");
+}
