@@ -123,17 +123,20 @@ impl Connection {
             .iter()
             .flat_map(|by| views.iter().map(move |from| (by, from)));
         for ((by, silent), from) in pairs {
+            let same = by.id == from.id;
+            if same && repeats == Repeats::All {
+                continue;
+            }
             let Some(path) = self.paths.get_mut(from.id) else {
                 continue;
             };
             let held_back = path.ack_frequency.max_ack_delay(held_back);
-            let same = by.id == from.id;
             let arrives = now + by.one_way_delay();
             let usual = from.one_way_delay() + from.unproven_delay();
             // A copy stands for the original, whose own loss then calls for nothing: it must not take
             // longer than finding that out would.
             let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-            let all = !same && repeats == Repeats::All;
+            let all = repeats == Repeats::All;
             let lossy = !same && soon && !silent && at_end && from.loss >= WORTH_A_COPY;
             let still = !same
                 && at_end
@@ -144,7 +147,7 @@ impl Connection {
             let newest = path.space.last_eliciting_sent;
             let rule = path.recovery.overdue(same, held_back);
             let begins = rule.begins(&path.space);
-            let overdue = !silent && at_end && begins.is_some_and(|at| at <= now);
+            let overdue = !all && !silent && at_end && begins.is_some_and(|at| at <= now);
             let is_overdue = |packet: &SentPacket| overdue && rule.at(packet) <= now;
             if !all && !lossy && !still && !overdue && !newest.is_some_and(is_late) {
                 // Nothing under way comes later than a copy would: no need to look at each packet.

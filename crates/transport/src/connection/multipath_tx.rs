@@ -385,13 +385,13 @@ impl Connection {
     pub(super) fn view_of(&self, now: Instant, path: &Path, may_send: bool) -> PathView {
         let held_back = path.ack_frequency.max_ack_delay(self.peer_max_ack_delay());
         PathView {
-            overdue: path.recovery.stands_still_for(&path.space, now, held_back),
+            still_for: path.recovery.stands_still_for(&path.space, now, held_back),
             ..view_of(now, path, may_send, self.way_back(path))
         }
     }
 }
 
-/// [`Connection::view_of`] without what an acknowledgement is overdue.
+/// [`Connection::view_of`] as far as the path alone tells.
 pub(super) fn view_of(
     now: Instant,
     path: &Path,
@@ -420,7 +420,7 @@ pub(super) fn view_of(
         min_rtt: rtt.min(),
         longest_without_queue: path.recovery.longest_without_queue(),
         standstill: path.recovery.standstill(now),
-        overdue: Duration::ZERO,
+        still_for: Duration::ZERO,
         return_delay,
         rtt_variance: rtt.variance(),
         has_rtt: rtt.has_sample(),

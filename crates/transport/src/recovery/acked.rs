@@ -408,12 +408,10 @@ impl Recovery {
         now: Instant,
         peer_max_ack_delay: Duration,
     ) -> Duration {
-        let Some(oldest) = space.oldest_eliciting_sent() else {
+        let oldest = self.waits.any().then(|| space.oldest_eliciting_sent());
+        let Some(oldest) = oldest.flatten() else {
             return Duration::ZERO;
         };
-        if !self.waits.any() {
-            return Duration::ZERO;
-        }
         let mut usual = self.explained(self.bytes_in_flight);
         if space.sent.eliciting_outstanding() < 2 {
             usual = usual.saturating_add(peer_max_ack_delay);

@@ -445,7 +445,10 @@ impl SentPackets {
     pub(crate) fn oldest_to_repeat(&self) -> Option<(&SentPacket, Option<&SentPacket>)> {
         let first = self.first_to_repeat(|_| false);
         let from = self.index(first).unwrap_or(0).min(self.ring.len());
-        let waits = |packet: &&SentPacket| packet.fate == Fate::Outstanding && packet.ack_eliciting;
+        // A probe of the path's MTU that is lost says nothing.
+        let waits = |packet: &&SentPacket| {
+            packet.fate == Fate::Outstanding && packet.ack_eliciting && !packet.mtu_probe
+        };
         let mut newer = self.ring.range(from..).filter(waits);
         let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
         Some((oldest, newer.next()))

@@ -56,7 +56,7 @@ pub struct PathView {
     pub standstill: Standstill,
     /// For how long it seems to have stood still now: nobody knows for how much longer, but the longer it has, the longer it
     /// will.
-    pub overdue: Duration,
+    pub still_for: Duration,
     /// Congestion window, bytes.
     pub window: u64,
     /// Bytes in flight.
@@ -87,7 +87,7 @@ impl PathView {
     /// stood still.
     pub fn one_way_delay(&self) -> Duration {
         let way = self.round_trip().saturating_sub(self.return_delay);
-        way.saturating_add(self.overdue)
+        way.saturating_add(self.still_for)
     }
 
     /// Whether a queue must stand: more is in flight than the path holds, or what is not explained by that has

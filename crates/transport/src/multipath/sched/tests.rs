@@ -24,7 +24,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         min_rtt: rtt,
         longest_without_queue: rtt + rtt / 5,
         standstill: Standstill::default(),
-        overdue: Duration::ZERO,
+        still_for: Duration::ZERO,
         return_delay: rtt / 2,
         rtt_variance: Duration::ZERO,
         has_rtt: true,
@@ -247,7 +247,7 @@ fn queues_are_left_alone_near_the_end() {
 #[test]
 fn a_path_that_stands_still_is_expected_as_much_later() {
     let still = |ms| PathView {
-        overdue: Duration::from_millis(ms),
+        still_for: Duration::from_millis(ms),
         ..path(0, 40, 10)
     };
     assert_eq!(still(7).one_way_delay(), Duration::from_millis(27));
@@ -258,7 +258,7 @@ fn a_path_that_stands_still_is_expected_as_much_later() {
     );
     assert_eq!(
         PathView {
-            overdue: Duration::MAX,
+            still_for: Duration::MAX,
             ..path(0, 40, 10)
         }
         .one_way_delay(),
