@@ -4,7 +4,7 @@
 //! Does not own: paths themselves (`tautline`).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     net::SocketAddr,
     str::FromStr,
@@ -335,11 +335,22 @@ impl Ledger {
         let (watched, kept) = (connection.clone(), Arc::clone(&former));
         tasks.spawn(async move {
             let mut events = watched.path_events();
+            let mut spent = BTreeSet::new();
             while let Some(event) = events.next().await {
                 let path = match event {
                     PathEvent::Abandoned { path, .. } => path,
                     PathEvent::CapReached { path } => {
                         warn(&format!("path {path} has carried all it may"));
+                        spent.insert(path);
+                        let ends = |it: &PathStats| it.abandoned || spent.contains(&it.id);
+                        if watched.paths().iter().all(ends) {
+                            // Nothing would tell before the idle timeout.
+                            warn(
+                                "no path may carry any more: raise a cap, or name another \
+                                 interface with --paths",
+                            );
+                            watched.close(0, b"every path has carried all it may");
+                        }
                         continue;
                     }
                     _ => continue,

@@ -76,6 +76,26 @@ fn files_come_over_several_paths_and_from_several_addresses() {
     }
 }
 
+/// Where no path may carry any more, the transfer ends at once and says why.
+#[test]
+fn caps_that_are_reached_end_a_transfer() {
+    if !has_addresses() {
+        return;
+    }
+    let (www, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(www.path().join("big"), vec![7; 20_000_000]).unwrap();
+    let server = Server::serve(www.path(), &["--no-tcp"]);
+    let output = server
+        .get(out.path())
+        .args(["--paths", "127.0.0.1:cap=2M,127.0.0.2:cap=2M"])
+        .arg(server.url("/big").replace("localhost", "127.0.0.1"))
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("no path may carry any more"), "{said}");
+}
+
 /// A single path where the other end knows no other, and sentences where an address is wrong.
 #[test]
 fn what_is_missing_is_said() {

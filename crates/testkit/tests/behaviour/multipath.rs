@@ -345,22 +345,6 @@ fn a_lost_end_waits_for_no_probe_timeout() {
 }
 
 #[test]
-fn an_end_fills_no_queue_until_it_overflows() {
-    // Beside the capacity of both paths, so that slow start would overfill both just before the end: what is lost then is found
-    // when all else is there.
-    let mut ratios = Vec::new();
-    for rate in [9, 10, 11, 18, 20, 22] {
-        let link = wire(rate, 22);
-        let alone = median_time(std::slice::from_ref(&link), 1_000_000, "cubic");
-        let both = median_time(&[link.clone(), link], 1_000_000, "cubic");
-        println!("{rate} Mb/s: {:.3}", both / alone);
-        ratios.push(both / alone);
-    }
-    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    assert!(mean < 0.58, "{ratios:.3?}");
-}
-
-#[test]
 fn frames_about_a_path_are_not_repeated_on_another() {
     // The client gives the second path connection IDs while it has proven nothing.
     let links = [wire(10, 22), wire(10, 4)];

@@ -26,6 +26,11 @@ const WORTH_A_COPY: f64 = 0.002;
 /// Likewise of one that stands still for this share of time: that shows only when an acknowledgement is overdue.
 const OFTEN_STILL: f64 = 0.01;
 
+/// Of what is overdue so many bytes are sent again, and this part of all that was sent: where a link is nearly full, what is
+/// overdue is seldom lost, and copies of it make more overdue.
+const OVERDUE_BYTES: u64 = 32_000;
+const OVERDUE_PART: u64 = 32;
+
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
@@ -53,12 +58,13 @@ impl Connection {
         let held_back = self.peer_max_ack_delay();
         let overdue = |path: &Path| {
             let held_back = path.ack_frequency.max_ack_delay(held_back);
-            let rules = [true, false].map(|here| path.recovery.overdue(here, held_back));
+            let together = path.ack_frequency.together();
+            let rules = [true, false].map(|here| path.recovery.overdue(here, together, held_back));
             let begins = rules.iter().filter_map(|rule| rule.begins(&path.space));
             begins.filter(|at| *at > now).min()
         };
         let working = || self.paths.iter().filter(|path| path.is_at_work());
-        let next = if working().count() > 1 {
+        let next = if self.affords_overdue() && working().count() > 1 {
             working().filter_map(overdue).min()
         } else {
             None
@@ -117,6 +123,8 @@ impl Connection {
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
         let held_back = self.peer_max_ack_delay();
+        let affordable = self.affords_overdue();
+        let mut overdue_bytes: u64 = 0;
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
         let pairs = ready
@@ -145,9 +153,11 @@ impl Connection {
             let late = arrives + from.recent_rtt / GAIN;
             let is_late = |sent: Instant| !same && !silent && sent + usual > late;
             let newest = path.space.last_eliciting_sent;
-            let rule = path.recovery.overdue(same, held_back);
+            let together = path.ack_frequency.together();
+            let rule = path.recovery.overdue(same, together, held_back);
             let begins = rule.begins(&path.space);
-            let overdue = !all && !silent && at_end && begins.is_some_and(|at| at <= now);
+            let overdue =
+                affordable && !all && !silent && at_end && begins.is_some_and(|at| at <= now);
             let is_overdue = |packet: &SentPacket| overdue && rule.at(packet) <= now;
             if !all && !lossy && !still && !overdue && !newest.is_some_and(is_late) {
                 // Nothing under way comes later than a copy would: no need to look at each packet.
@@ -162,8 +172,11 @@ impl Connection {
                 |packet| !all && !lossy && !still && !overdue && !is_late(packet.sent()),
                 |packet, symbol| {
                     let uncovered = lossy && !covered.contains(symbol);
-                    let sent = packet.sent();
-                    let picked = all || still || uncovered || is_late(sent) || is_overdue(packet);
+                    let early = all || still || uncovered || is_late(packet.sent());
+                    let picked = early || is_overdue(packet);
+                    if picked && !early {
+                        overdue_bytes += u64::from(packet.bytes);
+                    }
                     copied.extend(symbol.filter(|_| picked));
                     picked
                 },
@@ -181,10 +194,24 @@ impl Connection {
             }
         }
         self.keep_views(views);
+        if let Some(multipath) = &mut self.multipath {
+            multipath.overdue_bytes += overdue_bytes;
+        }
         if let Some(sender) = self.fec.sender.as_deref_mut() {
             copied.into_iter().for_each(|id| sender.on_copied(id));
         }
         found
+    }
+
+    /// Whether more of what is overdue may be sent again.
+    fn affords_overdue(&self) -> bool {
+        let sent = self
+            .paths
+            .iter()
+            .map(|path| path.recovery.stats().bytes_sent);
+        let most = OVERDUE_BYTES.saturating_add(sent.sum::<u64>() / OVERDUE_PART);
+        let multipath = self.multipath.as_ref();
+        multipath.is_some_and(|multipath| multipath.overdue_bytes < most)
     }
 
     /// The paths that may carry copies now, the fastest first; and, as the last resort, those that are silent but
@@ -199,6 +226,8 @@ impl Connection {
         let cheapest = cheapest.map(class);
         let mut ready: SmallVec<[(PathView, bool); 4]> =
             views.iter().map(|view| (*view, false)).collect();
+        // With codes the loss of an original calls for nothing, and its copy waits there.
+        let coded = self.fec.sender.is_some();
         for index in 0..self.paths.len() {
             let Some(path) = self.paths.at(index) else {
                 continue;
@@ -206,7 +235,7 @@ impl Connection {
             let id = path.id;
             let comes_back = path.recovery.standstill(now).share >= OFTEN_STILL;
             let known = views.iter().any(|view| view.id == id);
-            if known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
+            if coded || known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
                 continue;
             }
             let size = self.datagram_size(id);
@@ -217,7 +246,10 @@ impl Connection {
         }
         let available = |view: &PathView| view.status == PathStatus::Available;
         let any = views.iter().any(available);
-        ready.retain(|(path, _)| path.may_send && (!any || available(path)));
+        ready.retain(|(path, _)| {
+            // What a queue has just dropped does not go there once more.
+            path.may_send && !path.is_full() && (!any || available(path))
+        });
         ready.sort_by_key(|(path, silent)| (*silent, path.smoothed_rtt));
         ready
     }

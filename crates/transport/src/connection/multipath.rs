@@ -65,6 +65,8 @@ pub(crate) struct Multipath {
     pub(super) held_back: HeldBack,
     /// When what is under way longest is overdue, so that another path carries a copy.
     pub(super) overdue_at: Option<Instant>,
+    /// Bytes of packets that were sent again because they were overdue.
+    pub(super) overdue_bytes: u64,
 }
 
 impl Multipath {
@@ -138,6 +140,7 @@ impl Connection {
             wishes: VecDeque::new(),
             gives_up_at: None,
             overdue_at: None,
+            overdue_bytes: 0,
             coupling: CouplingReview::default(),
             views: Vec::new(),
             pinned_first: false,

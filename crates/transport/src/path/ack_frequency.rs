@@ -38,6 +38,16 @@ impl AckFrequencyState {
             .fold(in_force, Duration::max)
     }
 
+    /// How many packets the peer acknowledges together, by what we asked for last. RFC 9000 s13.2.2.
+    pub(crate) fn together(&self) -> usize {
+        let threshold = self
+            .last
+            .map_or(1, |request| request.ack_eliciting_threshold);
+        usize::try_from(threshold)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1)
+    }
+
     /// A request was written into a packet, with [`Self::next_sequence`].
     pub(crate) fn on_written(&mut self, request: AckRequest) {
         let mut delay = request.max_ack_delay;

@@ -14,6 +14,11 @@ use crate::{
     wire::{Ack, EcnCounts},
 };
 
+/// A standstill is longer than a round trip over this,
+const LONG: u32 = 2;
+/// and than so many of its mean deviations: jitter is none.
+const UNUSUAL: u32 = 4;
+
 /// An ACK frame, apart from its encoding.
 pub(super) struct AckFrame<R, T> {
     pub(super) largest: PacketNumber,
@@ -385,7 +390,8 @@ impl Recovery {
         };
         let explained = self.explained(in_flight);
         let excess = self.rtt.newest().saturating_sub(explained);
-        self.waits.on_sample(now, sent, explained, excess);
+        let usual = (explained / LONG).max(self.rtt.variance_before().saturating_mul(UNUSUAL));
+        self.waits.on_sample(now, sent, usual, excess);
     }
 
     /// The longest round trip that chance and a queue of so many bytes explain.
@@ -401,11 +407,12 @@ impl Recovery {
     }
 
     /// For how long an acknowledgement has been overdue on a path that has stood still before: it seems to do so again.
-    /// `peer_max_ack_delay`: that of a lone packet may be held back so long.
+    /// `peer_max_ack_delay`: that of fewer packets than `together` may be held back so long.
     pub(crate) fn stands_still_for(
         &self,
         space: &PacketNumberSpace,
         now: Instant,
+        together: usize,
         peer_max_ack_delay: Duration,
     ) -> Duration {
         let oldest = self.waits.any().then(|| space.oldest_eliciting_sent());
@@ -413,7 +420,7 @@ impl Recovery {
             return Duration::ZERO;
         };
         let mut usual = self.explained(self.bytes_in_flight);
-        if space.sent.eliciting_outstanding() < 2 {
+        if space.sent.eliciting_outstanding() < together {
             usual = usual.saturating_add(peer_max_ack_delay);
         }
         now.saturating_since(self.acked_at.max(oldest + usual))

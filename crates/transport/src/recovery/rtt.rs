@@ -14,6 +14,8 @@ pub struct RttEstimator {
     latest: Duration,
     smoothed: Duration,
     variance: Duration,
+    /// As it was before the newest sample.
+    variance_before: Duration,
     min: Duration,
     has_sample: bool,
     /// The newest samples without the peer's delay.
@@ -30,6 +32,7 @@ impl RttEstimator {
             latest: initial,
             smoothed: initial,
             variance: initial / 2,
+            variance_before: initial / 2,
             min: initial,
             has_sample: false,
             newest: [initial; NEWEST],
@@ -55,6 +58,11 @@ impl RttEstimator {
     /// Mean deviation, gain 1/4.
     pub fn variance(&self) -> Duration {
         self.variance
+    }
+
+    /// The mean deviation before the newest sample: by this, that one may be unusual.
+    pub(super) fn variance_before(&self) -> Duration {
+        self.variance_before
     }
 
     /// The smallest sample on this network path; the initial value before the first.
@@ -123,6 +131,7 @@ impl RttEstimator {
             self.min = sample;
             self.smoothed = sample;
             self.variance = sample / 2;
+            self.variance_before = self.variance;
             self.newest = [sample; NEWEST];
             return;
         }
@@ -139,6 +148,7 @@ impl RttEstimator {
         self.newest.rotate_right(1);
         self.newest[0] = adjusted;
         let deviation = self.smoothed.abs_diff(adjusted);
+        self.variance_before = self.variance;
         self.variance = self.variance / 4 * 3 + deviation / 4;
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;
     }

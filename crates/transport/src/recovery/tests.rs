@@ -1137,7 +1137,7 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
         path.ack(at(100 * round + 40), &[10 * round..=10 * round + 9]);
     }
     let begins = |path: &mut TestPath, here| {
-        let rule = path.recovery.overdue(here, held_back);
+        let rule = path.recovery.overdue(here, 2, held_back);
         rule.begins(path.data())
     };
     assert_eq!(begins(&mut path, false), None);
@@ -1152,7 +1152,7 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
     assert!(two <= here && here < timeout, "{here:?} {timeout:?}");
     // What was in flight with it may stand before it in a queue: here as much as passes in twenty round trips.
     path.send_many(at(1_002), 198);
-    let rule = path.recovery.overdue(false, held_back);
+    let rule = path.recovery.overdue(false, 2, held_back);
     let newest = path.data().sent.outstanding().last();
     let queued = newest.map(|(_, packet)| rule.at(packet));
     assert!(queued > Some(at(1_700)), "{queued:?}");

@@ -26,6 +26,7 @@ pub(crate) struct Overdue {
     rate: Rate,
     deviation: Duration,
     least: Duration,
+    together: usize,
     held_back: Duration,
 }
 
@@ -38,12 +39,12 @@ impl Overdue {
         packet.sent() + late.max(self.least)
     }
 
-    /// When anything in `space` is: of one packet the acknowledgement may be held back, of two it is not.
+    /// When anything in `space` is: of fewer packets than the peer acknowledges together the acknowledgement may be held back.
     pub(crate) fn begins(&self, space: &PacketNumberSpace) -> Option<Instant> {
-        let (oldest, next) = space.sent.oldest_to_repeat()?;
+        let (oldest, last) = space.sent.oldest_to_repeat(self.together)?;
         let first = self.at(oldest);
         let alone = first + self.held_back;
-        Some(next.map_or(alone, |next| self.at(next).max(first).min(alone)))
+        Some(last.map_or(alone, |last| self.at(last).max(first).min(alone)))
     }
 }
 
@@ -150,8 +151,14 @@ impl Recovery {
     }
 
     /// When packets are overdue, so that another path may carry them, too; or, `here`, so late that they may be sent again on this
-    /// one: not before a probe timeout without what the peer may hold an acknowledgement back.
-    pub(crate) fn overdue(&self, here: bool, peer_max_ack_delay: Duration) -> Overdue {
+    /// one: not before a probe timeout without what the peer may hold an acknowledgement back. It acknowledges so many packets
+    /// `together`, two unless it was asked for less.
+    pub(crate) fn overdue(
+        &self,
+        here: bool,
+        together: usize,
+        peer_max_ack_delay: Duration,
+    ) -> Overdue {
         let usual = self.rtt.smoothed().max(self.rtt.latest());
         Overdue {
             usual: usual.max(self.longest_without_queue()),
@@ -162,6 +169,7 @@ impl Recovery {
             } else {
                 Duration::ZERO
             },
+            together,
             held_back: peer_max_ack_delay,
         }
     }

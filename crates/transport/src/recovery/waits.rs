@@ -8,8 +8,10 @@ use crate::time::Instant;
 
 /// What is older than this many seconds counts for little.
 const MEMORY: f64 = 30.0;
-/// More than a round trip over this is long.
-const LONG: u32 = 2;
+/// So many seconds of a young path count at least: a single standstill tells little.
+const YOUNG: f64 = 3.0;
+/// What is older than so many of these is forgotten.
+const FORGOTTEN: f64 = 4.0;
 
 /// A path that stands still for a time `t` makes what is sent meanwhile wait, `t / 2` on average: over
 /// a longer time, half the sum of the squares divided by that time. Wi-Fi stations that retry, and hand-overs,
@@ -20,7 +22,7 @@ pub(super) struct Waits {
     known: Option<(Instant, Instant)>,
     /// Half the sum of the squares, in square seconds, the older ones less.
     squares: f64,
-    /// The same and the sum itself, in seconds, of those alone that no queue of a few packets accounts for.
+    /// The same and the sum itself, in seconds, of long ones alone.
     long_squares: f64,
     long: f64,
 }
@@ -30,28 +32,31 @@ pub(super) struct Waits {
 pub struct Standstill {
     /// What anything waits on average.
     pub mean_wait: Duration,
-    /// The share of time for which it stands still for a good part of a round trip at least, 0 to 1.
+    /// The share of time for which it stands still for longer than jitter and a queue of a few packets account for, 0 to 1.
     pub share: f64,
     /// What is sent in such a time waits so long on average.
     pub wait: Duration,
 }
 
 impl Waits {
-    /// A packet that left at `sent` took `excess` longer than the `explained` that it may take without a standstill.
+    /// A packet that left at `sent` took `excess` longer than it may take without a standstill; more than `usual` is long.
     pub(super) fn on_sample(
         &mut self,
         now: Instant,
         sent: Instant,
-        explained: Duration,
+        usual: Duration,
         excess: Duration,
     ) {
         let (_, last) = *self.known.get_or_insert((now, now));
+        if now.saturating_since(last).as_secs_f64() > FORGOTTEN * MEMORY {
+            (self.long, self.long_squares) = (0.0, 0.0);
+        }
         // What left before the last standstill was over tells of the same one.
         if excess.is_zero() || sent < last {
             return;
         }
         let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
-        let is_long = excess > explained / LONG;
+        let is_long = excess > usual;
         let excess = excess.as_secs_f64();
         let square = excess.powi(2) / 2.0;
         for sum in [&mut self.squares, &mut self.long_squares, &mut self.long] {
@@ -79,11 +84,11 @@ impl Waits {
         };
         let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
         let age = now.saturating_since(first).as_secs_f64();
-        let seconds = (MEMORY * (1.0 - (-age / MEMORY).exp())).max(1.0);
+        let seconds = MEMORY * (1.0 - (-age / MEMORY).exp());
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         Standstill {
-            mean_wait: duration(self.squares * decay / seconds),
-            share: (self.long * decay / seconds).min(1.0),
+            mean_wait: duration(self.squares * decay / seconds.max(1.0)),
+            share: (self.long * decay / seconds.max(YOUNG)).min(1.0),
             wait: duration(self.long_squares / self.long.max(f64::MIN_POSITIVE)),
         }
     }
@@ -98,13 +103,13 @@ mod tests {
         let start = Instant::ZERO;
         let ms = Duration::from_millis;
         let mut waits = Waits::default();
-        waits.on_sample(start, start, ms(40), Duration::ZERO);
+        waits.on_sample(start, start, ms(20), Duration::ZERO);
         assert_eq!(waits.standstill(start), Standstill::default());
         for second in 1..=120 {
             let at = start + ms(1_000 * second);
             // Two acknowledgements tell of one standstill.
-            waits.on_sample(at, at - ms(100), ms(40), ms(100));
-            waits.on_sample(at + ms(1), at - ms(90), ms(40), ms(91));
+            waits.on_sample(at, at - ms(100), ms(20), ms(100));
+            waits.on_sample(at + ms(1), at - ms(90), ms(20), ms(91));
         }
         let standstill = waits.standstill(start + ms(120_000));
         let mean = standstill.mean_wait;
@@ -113,7 +118,7 @@ mod tests {
         assert_eq!(standstill.wait.as_millis(), 50);
         let before = standstill;
         let at = start + ms(120_500);
-        waits.on_sample(at, at - ms(45), ms(40), ms(5));
+        waits.on_sample(at, at - ms(45), ms(20), ms(5));
         let standstill = waits.standstill(at);
         // A queue of a few packets is no standstill.
         assert!(standstill.share < before.share && standstill.wait == before.wait);

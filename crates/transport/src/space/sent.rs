@@ -441,8 +441,12 @@ impl SentPackets {
         }
     }
 
-    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and the next that waits for one.
-    pub(crate) fn oldest_to_repeat(&self) -> Option<(&SentPacket, Option<&SentPacket>)> {
+    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and the last of `together` that wait
+    /// from it on, if there are as many.
+    pub(crate) fn oldest_to_repeat(
+        &self,
+        together: usize,
+    ) -> Option<(&SentPacket, Option<&SentPacket>)> {
         let first = self.first_to_repeat(|_| false);
         let from = self.index(first).unwrap_or(0).min(self.ring.len());
         // A probe of the path's MTU that is lost says nothing.
@@ -451,7 +455,7 @@ impl SentPackets {
         };
         let mut newer = self.ring.range(from..).filter(waits);
         let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
-        Some((oldest, newer.next()))
+        Some((oldest, newer.nth(together.saturating_sub(2))))
     }
 
     /// The first packet that left after `sent`; as that of [`Self::end`] if none did.

@@ -41,9 +41,6 @@ const STANDSTILL: f64 = 8.0;
 const BATCH: u64 = 2;
 /// A path takes so many packets, however few its queue has dropped something with.
 const FEWEST: u64 = 4;
-/// The end is near when less than so many times what the paths hold waits: what a queue drops then is found out, a round trip and
-/// that queue later, when everything else has arrived, and takes another round trip.
-const NEAR_END: f64 = 3.0;
 /// A receive window is tight that is less than so many times what the paths hold. Any queue on one of them is missing on
 /// another then, so that every datagram has its path chosen for itself.
 const TIGHT: f64 = 1.5;
@@ -65,7 +62,7 @@ struct Course {
     queues: bool,
     /// Slow start has put so much into the queue that more would be dropped, and hold up the rest; what has
     /// passed before is not, however long the queue that jitter makes believe. The first path is filled all
-    /// the same before the end is near, if there is none that delivers twice as much.
+    /// the same, if there is none that delivers twice as much.
     overfills: bool,
 }
 
@@ -143,7 +140,7 @@ fn room(path: &PathView) -> u64 {
 }
 
 /// Whether the path's queue would drop another packet.
-fn is_full(path: &PathView) -> bool {
+pub(super) fn is_full(path: &PathView) -> bool {
     path.overflow.is_some() && room(path) < path.datagram
 }
 
@@ -265,7 +262,6 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     let rates = paths.iter().map(|(_, course)| course.rate);
     let best_rate = rates.fold(0.0, f64::max);
-    let ends = !view.more_follows && bytes < NEAR_END * held(&paths);
     let all = || paths.iter().map(|(_, course)| course);
     // Seldom needed to the hundredth of a millisecond.
     let end = LazyCell::new(|| completion(all(), bytes));
@@ -281,7 +277,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             if !path.may_send || is_full(path) {
                 return None;
             }
-            if course.overfills && (ends || index > 0 || 2.0 * course.rate < best_rate) {
+            if course.overfills && (index > 0 || 2.0 * course.rate < best_rate) {
                 return None;
             }
             if index > 0 {
@@ -316,17 +312,12 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
     })
 }
 
-/// Bytes that the paths hold.
-fn held(paths: &[(&PathView, Course)]) -> f64 {
+/// Whether the receiver's window is hardly more than what the paths hold.
+fn is_tight(paths: &[(&PathView, Course)], window: f64) -> bool {
     let products = paths
         .iter()
         .map(|(path, course)| course.rate * path.min_rtt.as_secs_f64());
-    products.sum()
-}
-
-/// Whether the receiver's window is hardly more than what the paths hold.
-fn is_tight(paths: &[(&PathView, Course)], window: f64) -> bool {
-    window < TIGHT * held(paths)
+    window < TIGHT * products.sum::<f64>()
 }
 
 /// Whether faster paths would have sent all `bytes` of the receiver's window before what goes on `slow` is there

@@ -124,6 +124,11 @@ impl PathView {
         self.min_rtt.mul_f64(round_trips)
     }
 
+    /// Whether the path's queue would drop another packet, as it did lately.
+    pub fn is_full(&self) -> bool {
+        completion::is_full(self)
+    }
+
     /// Bytes the window still takes.
     pub fn room(&self) -> u64 {
         self.window.saturating_sub(self.in_flight)

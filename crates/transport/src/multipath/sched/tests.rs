@@ -222,29 +222,6 @@ fn a_queue_is_not_filled_to_where_it_overflows() {
 }
 
 #[test]
-fn queues_are_left_alone_near_the_end() {
-    // Each holds 55 kB, and slow start has put 50 kB more into both queues than ever passed.
-    let overfilled = |id| PathView {
-        window: 200_000,
-        in_flight: 100_000,
-        most_passed: 60_000,
-        slow_start: true,
-        capacity: Some(Rate::from_bits_per_second(10_000_000)),
-        ..path(id, 44, 10)
-    };
-    let paths = [overfilled(0), overfilled(1)];
-    assert!(chosen("auto", &paths, 1_000_000).is_some());
-    assert_eq!(chosen("auto", &paths, 100_000), None);
-    // Who does not know that it is the end fills them.
-    let mut scheduler = registry::by_name("auto").unwrap().build();
-    let more_follows = SchedulerView {
-        more_follows: true,
-        ..view(&paths, 100_000)
-    };
-    assert!(scheduler.choose(&more_follows).is_some());
-}
-
-#[test]
 fn a_path_that_stands_still_is_expected_as_much_later() {
     let still = |ms| PathView {
         still_for: Duration::from_millis(ms),
