@@ -1150,10 +1150,37 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
     let timeout = path.timer().expect("a probe timeout");
     assert!(two > at(1_041) && two < alone, "{two:?} {alone:?}");
     assert!(two <= here && here < timeout, "{here:?} {timeout:?}");
+    // Who acknowledges ten packets together may hold that of nine back.
+    let rule = path.recovery.overdue(false, 10, held_back);
+    assert_eq!(rule.begins(path.data()), Some(alone));
     // What was in flight with it may stand before it in a queue: here as much as passes in twenty round trips.
     path.send_many(at(1_002), 198);
     let rule = path.recovery.overdue(false, 2, held_back);
     let newest = path.data().sent.outstanding().last();
     let queued = newest.map(|(_, packet)| rule.at(packet));
     assert!(queued > Some(at(1_700)), "{queued:?}");
+}
+
+#[test]
+fn jitter_is_no_standstill() {
+    let mut path = TestPath::new();
+    // A packet every 100 ms; round trips of 40 to 90 ms.
+    let jitter = |number: u64| 40 + 17 * number % 51;
+    for number in 0..100 {
+        path.send(at(100 * number));
+        path.ack(at(100 * number + jitter(number)), &[number..=number]);
+    }
+    let still = |path: &TestPath, now| path.recovery.standstill(at(now)).share;
+    assert_eq!(still(&path, 10_000), 0.0);
+    // 300 ms are more than that explains.
+    path.send(at(10_000));
+    path.ack(at(10_300), &[100..=100]);
+    let share = still(&path, 10_300);
+    assert!(share > 0.01, "{share}");
+    // It is forgotten.
+    for number in 101..1_400 {
+        path.send(at(100 * number));
+        path.ack(at(100 * number + jitter(number)), &[number..=number]);
+    }
+    assert_eq!(still(&path, 140_000), 0.0);
 }

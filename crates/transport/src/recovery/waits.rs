@@ -10,8 +10,8 @@ use crate::time::Instant;
 const MEMORY: f64 = 30.0;
 /// So many seconds of a young path count at least: a single standstill tells little.
 const YOUNG: f64 = 3.0;
-/// What is older than so many of these is forgotten.
-const FORGOTTEN: f64 = 4.0;
+/// What is left of so few seconds is forgotten.
+const FORGOTTEN: f64 = 0.005;
 
 /// A path that stands still for a time `t` makes what is sent meanwhile wait, `t / 2` on average: over
 /// a longer time, half the sum of the squares divided by that time. Wi-Fi stations that retry, and hand-overs,
@@ -48,15 +48,15 @@ impl Waits {
         excess: Duration,
     ) {
         let (_, last) = *self.known.get_or_insert((now, now));
-        if now.saturating_since(last).as_secs_f64() > FORGOTTEN * MEMORY {
+        let decay = || (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
+        if self.any() && self.long * decay() < FORGOTTEN {
             (self.long, self.long_squares) = (0.0, 0.0);
         }
         // What left before the last standstill was over tells of the same one.
         if excess.is_zero() || sent < last {
             return;
         }
-        let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
-        let is_long = excess > usual;
+        let (is_long, decay) = (excess > usual, decay());
         let excess = excess.as_secs_f64();
         let square = excess.powi(2) / 2.0;
         for sum in [&mut self.squares, &mut self.long_squares, &mut self.long] {
@@ -72,7 +72,7 @@ impl Waits {
         }
     }
 
-    /// Whether it ever has for long.
+    /// Whether it has for long, not too long ago.
     pub(super) fn any(&self) -> bool {
         self.long > 0.0
     }
