@@ -1150,6 +1150,9 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
     let timeout = path.timer().expect("a probe timeout");
     assert!(two > at(1_041) && two < alone, "{two:?} {alone:?}");
     assert!(two <= here && here < timeout, "{here:?} {timeout:?}");
+    // Who acknowledges each packet holds none back.
+    let rule = path.recovery.overdue(false, 1, held_back);
+    assert_eq!(rule.begins(path.data()), Some(alone - held_back));
     // Who acknowledges ten packets together may hold that of nine back.
     let rule = path.recovery.overdue(false, 10, held_back);
     assert_eq!(rule.begins(path.data()), Some(alone));

@@ -455,7 +455,11 @@ impl SentPackets {
         };
         let mut newer = self.ring.range(from..).filter(waits);
         let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
-        Some((oldest, newer.nth(together.saturating_sub(2))))
+        let last = match together.checked_sub(2) {
+            Some(between) => newer.nth(between),
+            None => Some(oldest),
+        };
+        Some((oldest, last))
     }
 
     /// The first packet that left after `sent`; as that of [`Self::end`] if none did.
