@@ -1,7 +1,5 @@
 //! Whether and when packets may leave, and the record that they did. RFC 9002 A.5, B.4, s7.7.
 
-use std::time::Duration;
-
 use super::{OutgoingPacket, Recovery, pto_base};
 use crate::{
     congestion::{SentEvent, fallback_rate, initial_window},
@@ -91,9 +89,10 @@ impl Recovery {
     }
 
     pub(super) fn pacing_rate(&self) -> Rate {
-        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
-            fallback_rate(self.window(), self.round_trip_to_pace(), self.slow_start)
-        });
+        let rate = self
+            .controller
+            .pacing_rate()
+            .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start));
         let even = self.evenly.then(|| self.capacity.evenly());
         let rate = even.flatten().map_or(rate, |even| rate.min(even));
         let rate = rate.max(self.least_rate);
@@ -101,17 +100,6 @@ impl Recovery {
             rate.max(FIRST_FLIGHT)
         } else {
             rate
-        }
-    }
-
-    /// The round trip that a window is spread over: the smoothed one, but where the path has stood still, which
-    /// the mean remembers for many samples, the newest ones if they are shorter.
-    fn round_trip_to_pace(&self) -> Duration {
-        let smoothed = self.rtt.smoothed();
-        if self.waits.any() {
-            smoothed.min(self.rtt.recent())
-        } else {
-            smoothed
         }
     }
 
