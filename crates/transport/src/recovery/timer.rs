@@ -152,7 +152,7 @@ impl Recovery {
 
     /// When packets are overdue, so that another path may carry them, too; or, `here`, so late that they may be sent again on this
     /// one: not before a probe timeout without what the peer may hold an acknowledgement back. It acknowledges so many packets
-    /// `together`, two unless it was asked for less.
+    /// `together`, two unless asked otherwise.
     pub(crate) fn overdue(
         &self,
         here: bool,
