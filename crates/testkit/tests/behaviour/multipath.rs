@@ -315,33 +315,32 @@ fn a_thin_path_does_no_harm_whatever_the_controller() {
     assert!(both.max(turned) < 1.01 * best);
 }
 
+/// Over two links, whichever is first, `bytes` take less than `most` times what they take over the better one alone.
+fn beside_another(better: &LinkConfig, other: &LinkConfig, bytes: u64, most: f64) {
+    for congestion in ["cubic", "bbr3-taut"] {
+        let best = median_time(std::slice::from_ref(better), bytes, congestion);
+        for links in [
+            [better.clone(), other.clone()],
+            [other.clone(), better.clone()],
+        ] {
+            let both = median_time(&links, bytes, congestion);
+            println!("{congestion}: {:.3}", both / best);
+            assert!(both < most * best, "{congestion}: {both} {best}");
+        }
+    }
+}
+
 #[test]
 fn a_new_thin_path_holds_up_nothing_small() {
     // A queue of three packets: what slow start loses there would be found out by a probe timeout, with the better path idle.
-    let (good, thin) = (wire(10, 22), wire(1, 22));
-    for congestion in ["cubic", "bbr3-taut"] {
-        let best = median_time(std::slice::from_ref(&good), 30_000, congestion);
-        for links in [[good.clone(), thin.clone()], [thin.clone(), good.clone()]] {
-            let both = median_time(&links, 30_000, congestion);
-            println!("{congestion}: {:.3}", both / best);
-            assert!(both < 1.01 * best, "{congestion}: {both} {best}");
-        }
-    }
+    beside_another(&wire(10, 22), &wire(1, 22), 30_000, 1.01);
 }
 
 #[test]
 fn a_lost_end_waits_for_no_probe_timeout() {
     // A queue of four packets drops the end of the first flight, and nothing follows that would show it: a probe timeout, by far
     // the most of which is what the peer may hold acknowledgements back, takes several round trips of the short path.
-    let (short, far) = (wire(8, 3), wire(50, 35));
-    for congestion in ["cubic", "bbr3-taut"] {
-        let best = median_time(std::slice::from_ref(&short), 10_000, congestion);
-        for links in [[short.clone(), far.clone()], [far.clone(), short.clone()]] {
-            let both = median_time(&links, 10_000, congestion);
-            println!("{congestion}: {:.3}", both / best);
-            assert!(both < 1.7 * best, "{congestion}: {both} {best}");
-        }
-    }
+    beside_another(&wire(8, 3), &wire(50, 35), 10_000, 1.7);
 }
 
 #[test]

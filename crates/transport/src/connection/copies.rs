@@ -3,6 +3,8 @@
 //! Owns: which packets are worth a copy, and which path carries it. Does not own: whether a scheduler wants any
 //! ([`Repeats`]), what becomes of a copy that is lost (`fates.rs`), the packets (`tx.rs`).
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
 
 use super::{
@@ -15,6 +17,7 @@ use crate::{
         sched::{Choice, PathView, Repeats},
     },
     path::Path,
+    recovery::Overdue,
     space::{SentPacket, SpaceKind},
     time::Instant,
 };
@@ -26,13 +29,69 @@ const WORTH_A_COPY: f64 = 0.002;
 /// Likewise of one that stands still for this share of time: that shows only when an acknowledgement is overdue.
 const OFTEN_STILL: f64 = 0.01;
 
-/// Of what is overdue so many bytes are sent again, and this part of all that was sent: where a link is nearly full, what is
-/// overdue is seldom lost, and copies of it make more overdue.
+/// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
+const GAIN: u32 = 8;
+
+/// Of what is overdue so many bytes are sent again, and this part of all that was sent, so that a link that is nearly full is
+/// not filled up by what it only delivers late.
 const OVERDUE_BYTES: u64 = 32_000;
 const OVERDUE_PART: u64 = 32;
 
-/// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
-const GAIN: u32 = 8;
+/// What is sent again since its acknowledgement is overdue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OverdueCopies {
+    /// When what is under way longest will be.
+    next: Option<Instant>,
+    bytes: u64,
+}
+
+impl OverdueCopies {
+    pub(super) fn timer(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// What is overdue leaves with the next datagrams, if it may.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.next = self.next.filter(|at| *at > now);
+    }
+
+    /// Whether there may be more after `sent` bytes of everything.
+    fn affords_more(&self, sent: u64) -> bool {
+        self.bytes < OVERDUE_BYTES.saturating_add(sent / OVERDUE_PART)
+    }
+}
+
+/// Why packets under way on one path are worth a copy on another, or on the same one.
+#[derive(Clone, Copy, Debug)]
+struct Worth {
+    now: Instant,
+    /// Whatever they are.
+    all: bool,
+    /// The path stands still now and then.
+    still: bool,
+    /// The path loses packets, of which codes protect some.
+    lossy: bool,
+    /// Those that take `usual` and so come after `late`.
+    late: Option<(Duration, Instant)>,
+    /// Those whose acknowledgement is.
+    overdue: Option<Overdue>,
+}
+
+impl Worth {
+    fn is_late(&self, sent: Instant) -> bool {
+        self.late.is_some_and(|(usual, late)| sent + usual > late)
+    }
+
+    fn is_overdue(&self, packet: &SentPacket) -> bool {
+        self.overdue.is_some_and(|rule| rule.at(packet) <= self.now)
+    }
+
+    /// Whether a packet that left at `sent` left too early, as all before it.
+    fn is_too_early(&self, sent: Instant) -> bool {
+        let any = self.all || self.still || self.lossy || self.overdue.is_some();
+        !any && !self.is_late(sent)
+    }
+}
 
 impl Connection {
     /// Copies of what is under way, where they help; only asked when nothing else waits.
@@ -55,11 +114,10 @@ impl Connection {
 
     /// Wakes up again when what is under way longest on a path is overdue.
     fn await_overdue(&mut self, now: Instant) {
-        let held_back = self.peer_max_ack_delay();
+        let announced = self.peer_max_ack_delay();
         let overdue = |path: &Path| {
-            let held_back = path.ack_frequency.max_ack_delay(held_back);
-            let together = path.ack_frequency.together();
-            let rules = [true, false].map(|here| path.recovery.overdue(here, together, held_back));
+            let acks = path.ack_frequency.peer_acks(announced);
+            let rules = [true, false].map(|here| path.recovery.overdue(here, acks));
             let begins = rules.iter().filter_map(|rule| rule.begins(&path.space));
             begins.filter(|at| *at > now).min()
         };
@@ -71,7 +129,7 @@ impl Connection {
         };
         if let Some(multipath) = &mut self.multipath {
             let repeats = multipath.scheduler.repeats() == Repeats::Late;
-            multipath.overdue_at = next.filter(|_| repeats);
+            multipath.overdue.next = next.filter(|_| repeats);
         }
     }
 
@@ -120,10 +178,6 @@ impl Connection {
         }
         let views = self.path_views(now);
         let ready = self.paths_for_copies(now, &views);
-        // While flow control holds more back, what is lost is found out without waiting for a timeout.
-        let at_end = !self.streams.is_held_back();
-        let held_back = self.peer_max_ack_delay();
-        let affordable = self.affords_overdue();
         let mut overdue_bytes: u64 = 0;
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
@@ -131,36 +185,15 @@ impl Connection {
             .iter()
             .flat_map(|by| views.iter().map(move |from| (by, from)));
         for ((by, silent), from) in pairs {
-            let same = by.id == from.id;
-            if same && repeats == Repeats::All {
+            let Some(worth) = self.worth_a_copy(now, repeats, from, by, *silent) else {
                 continue;
-            }
+            };
             let Some(path) = self.paths.get_mut(from.id) else {
                 continue;
             };
-            let held_back = path.ack_frequency.max_ack_delay(held_back);
-            let arrives = now + by.one_way_delay();
-            let usual = from.one_way_delay() + from.unproven_delay();
-            // A copy stands for the original, whose own loss then calls for nothing: it must not take
-            // longer than finding that out would.
-            let soon = by.one_way_delay() < from.one_way_delay() + from.recent_rtt / 4;
-            let all = repeats == Repeats::All;
-            let lossy = !same && soon && !silent && at_end && from.loss >= WORTH_A_COPY;
-            let still = !same
-                && at_end
-                && from.standstill.share >= OFTEN_STILL
-                && by.one_way_delay() < usual + from.standstill.wait;
-            let late = arrives + from.recent_rtt / GAIN;
-            let is_late = |sent: Instant| !same && !silent && sent + usual > late;
             let newest = path.space.last_eliciting_sent;
-            let together = path.ack_frequency.together();
-            let rule = path.recovery.overdue(same, together, held_back);
-            let begins = rule.begins(&path.space);
-            let overdue =
-                affordable && !all && !silent && at_end && begins.is_some_and(|at| at <= now);
-            let is_overdue = |packet: &SentPacket| overdue && rule.at(packet) <= now;
-            if !all && !lossy && !still && !overdue && !newest.is_some_and(is_late) {
-                // Nothing under way comes later than a copy would: no need to look at each packet.
+            if newest.is_none_or(|sent| worth.is_too_early(sent)) {
+                // No need to look at each packet.
                 continue;
             }
             let covered = Covered::by(self.fec.sender.as_deref());
@@ -169,16 +202,17 @@ impl Connection {
             let handed = path.recovery.repeat(
                 &mut path.space,
                 by.datagram,
-                |packet| !all && !lossy && !still && !overdue && !is_late(packet.sent()),
+                |packet| worth.is_too_early(packet.sent()),
                 |packet, symbol| {
-                    let uncovered = lossy && !covered.contains(symbol);
-                    let early = all || still || uncovered || is_late(packet.sent());
-                    let picked = early || is_overdue(packet);
-                    if picked && !early {
+                    let unprotected = worth.lossy && !covered.contains(symbol);
+                    let picked =
+                        worth.all || worth.still || unprotected || worth.is_late(packet.sent());
+                    let overdue = !picked && worth.is_overdue(packet);
+                    if overdue {
                         overdue_bytes += u64::from(packet.bytes);
                     }
-                    copied.extend(symbol.filter(|_| picked));
-                    picked
+                    copied.extend(symbol.filter(|_| picked || overdue));
+                    picked || overdue
                 },
                 &mut fates,
             );
@@ -195,7 +229,7 @@ impl Connection {
         }
         self.keep_views(views);
         if let Some(multipath) = &mut self.multipath {
-            multipath.overdue_bytes += overdue_bytes;
+            multipath.overdue.bytes += overdue_bytes;
         }
         if let Some(sender) = self.fec.sender.as_deref_mut() {
             copied.into_iter().for_each(|id| sender.on_copied(id));
@@ -203,15 +237,47 @@ impl Connection {
         found
     }
 
+    /// What of the path `from` is worth a copy on `by`, which may be the same, or `silent`.
+    fn worth_a_copy(
+        &self,
+        now: Instant,
+        repeats: Repeats,
+        from: &PathView,
+        by: &PathView,
+        silent: bool,
+    ) -> Option<Worth> {
+        let (all, same) = (repeats == Repeats::All, by.id == from.id);
+        let path = self.paths.get(from.id).filter(|_| !all || !same)?;
+        let (there, here) = (by.one_way_delay(), from.one_way_delay());
+        // While flow control holds more back, what is lost is found out without waiting for a timeout.
+        let at_end = !self.streams.is_held_back();
+        let usual = here + from.unproven_delay();
+        let still = from.standstill.share >= OFTEN_STILL && there < usual + from.standstill.wait;
+        // A copy stands for the original, whose own loss then calls for nothing: it must not take
+        // longer than finding that out would.
+        let soon = there < here + from.recent_rtt / 4;
+        let lossy = soon && !silent && from.loss >= WORTH_A_COPY;
+        let late = now + there + from.recent_rtt / GAIN;
+        let acks = path.ack_frequency.peer_acks(self.peer_max_ack_delay());
+        let overdue = path.recovery.overdue(same, acks);
+        let begun = || overdue.begins(&path.space).is_some_and(|at| at <= now);
+        Some(Worth {
+            now,
+            all,
+            still: still && at_end && !same,
+            lossy: lossy && at_end && !same,
+            late: (!same && !silent).then_some((usual, late)),
+            overdue: (at_end && !silent && !all && self.affords_overdue() && begun())
+                .then_some(overdue),
+        })
+    }
+
     /// Whether more of what is overdue may be sent again.
     fn affords_overdue(&self) -> bool {
-        let sent = self
-            .paths
-            .iter()
-            .map(|path| path.recovery.stats().bytes_sent);
-        let most = OVERDUE_BYTES.saturating_add(sent.sum::<u64>() / OVERDUE_PART);
+        let stats = self.paths.iter().map(|path| path.recovery.stats());
+        let sent = stats.map(|stats| stats.bytes_sent).sum();
         let multipath = self.multipath.as_ref();
-        multipath.is_some_and(|multipath| multipath.overdue_bytes < most)
+        multipath.is_some_and(|multipath| multipath.overdue.affords_more(sent))
     }
 
     /// The paths that may carry copies now, the fastest first; and, as the last resort, those that are silent but
@@ -252,5 +318,32 @@ impl Connection {
         });
         ready.sort_by_key(|(path, silent)| (*silent, path.smoothed_rtt));
         ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_what_is_overdue_are_a_small_part() {
+        let mut copies = OverdueCopies::default();
+        assert!(copies.affords_more(0));
+        copies.bytes = 40_000;
+        assert!(!copies.affords_more(200_000));
+        assert!(copies.affords_more(1_000_000));
+    }
+
+    #[test]
+    fn a_timer_that_has_fired_is_none() {
+        let at = Instant::from_nanos;
+        let mut copies = OverdueCopies {
+            next: Some(at(5)),
+            bytes: 0,
+        };
+        copies.on_timeout(at(4));
+        assert_eq!(copies.timer(), Some(at(5)));
+        copies.on_timeout(at(5));
+        assert_eq!(copies.timer(), None);
     }
 }

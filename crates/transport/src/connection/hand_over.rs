@@ -62,7 +62,7 @@ impl Connection {
     fn hand_over_part(&mut self, id: PathId) {
         let others = self.paths.iter();
         let others = others.filter(|path| path.id != id && path.is_at_work());
-        // New data would only fill a batch up: it is of no use before what is missing.
+        // Whole batches: what is left of one would be filled with new data, of no use before what is missing.
         let batch = others.map(|path| {
             path.recovery.send_quantum(Instant::ZERO) / u64::from(path.mtu.datagram_size()).max(1)
         });

@@ -8,6 +8,7 @@ use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use super::{
     Connection, EndpointEvent, Event,
+    copies::OverdueCopies,
     coupling::CouplingReview,
     fates::frame_fates,
     migration::{ISSUED_IDS, can_reach},
@@ -63,10 +64,8 @@ pub(crate) struct Multipath {
     pub(super) trace: PathTrace,
     /// When flow control held data back.
     pub(super) held_back: HeldBack,
-    /// When what is under way longest is overdue, so that another path carries a copy.
-    pub(super) overdue_at: Option<Instant>,
-    /// Bytes of packets that were sent again because they were overdue.
-    pub(super) overdue_bytes: u64,
+    /// What is sent again since it is overdue.
+    pub(super) overdue: OverdueCopies,
 }
 
 impl Multipath {
@@ -84,7 +83,7 @@ impl Multipath {
     /// When a path that lacks connection IDs is given up, or what is under way overdue.
     pub(super) fn timer(&self) -> Option<Instant> {
         let gives_up_at = self.gives_up_at.filter(|_| !self.wishes.is_empty());
-        earliest(gives_up_at, self.overdue_at)
+        earliest(gives_up_at, self.overdue.timer())
     }
 
     /// Whether the application waits for the path to open.
@@ -139,8 +138,7 @@ impl Connection {
             ack_requests: 0,
             wishes: VecDeque::new(),
             gives_up_at: None,
-            overdue_at: None,
-            overdue_bytes: 0,
+            overdue: OverdueCopies::default(),
             coupling: CouplingReview::default(),
             views: Vec::new(),
             pinned_first: false,

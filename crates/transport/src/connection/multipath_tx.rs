@@ -383,11 +383,9 @@ impl Connection {
 
     /// A path as schedulers see it.
     pub(super) fn view_of(&self, now: Instant, path: &Path, may_send: bool) -> PathView {
-        let held_back = path.ack_frequency.max_ack_delay(self.peer_max_ack_delay());
-        let together = path.ack_frequency.together();
-        let (recovery, space) = (&path.recovery, &path.space);
+        let acks = path.ack_frequency.peer_acks(self.peer_max_ack_delay());
         PathView {
-            still_for: recovery.stands_still_for(space, now, together, held_back),
+            still_for: path.recovery.stands_still_for(&path.space, now, acks),
             ..view_of(now, path, may_send, self.way_back(path))
         }
     }

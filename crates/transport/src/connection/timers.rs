@@ -106,8 +106,7 @@ impl Connection {
         }
         self.on_fec_timeout(now);
         if let Some(multipath) = &mut self.multipath {
-            // What is overdue leaves with the next datagrams, if it may.
-            multipath.overdue_at = multipath.overdue_at.filter(|at| *at > now);
+            multipath.overdue.on_timeout(now);
         }
         if let Some(keys) = self.keys.one_rtt.as_mut() {
             keys.on_timeout(now);

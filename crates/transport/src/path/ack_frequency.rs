@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{ack::AckRequest, time::Instant};
+use crate::{ack::AckRequest, recovery::PeerAcks, time::Instant};
 
 /// Requests remembered one by one until an acknowledgement shows which is in force; about one
 /// leaves per round trip.
@@ -38,14 +38,16 @@ impl AckFrequencyState {
             .fold(in_force, Duration::max)
     }
 
-    /// How many packets the peer acknowledges together, by what we asked for last. RFC 9000 s13.2.2.
-    pub(crate) fn together(&self) -> usize {
+    /// How the peer acknowledges by what we asked for last: without that, every second packet. RFC 9000 s13.2.2.
+    pub(crate) fn peer_acks(&self, announced: Duration) -> PeerAcks {
         let threshold = self
             .last
             .map_or(1, |request| request.ack_eliciting_threshold);
-        usize::try_from(threshold)
-            .unwrap_or(usize::MAX)
-            .saturating_add(1)
+        let threshold = usize::try_from(threshold).unwrap_or(usize::MAX);
+        PeerAcks {
+            together: threshold.saturating_add(1),
+            max_delay: self.max_ack_delay(announced),
+        }
     }
 
     /// A request was written into a packet, with [`Self::next_sequence`].
@@ -140,6 +142,20 @@ mod tests {
         // A late acknowledgement of an older one changes nothing.
         state.on_acked(1);
         assert_eq!(state.max_ack_delay(ANNOUNCED), ms(10));
+    }
+
+    #[test]
+    fn the_peer_acknowledges_pairs_until_asked_otherwise() {
+        let mut state = AckFrequencyState::default();
+        assert_eq!(state.peer_acks(ANNOUNCED).together, 2);
+        state.last = Some(request(5));
+        let acks = state.peer_acks(ANNOUNCED);
+        assert_eq!((acks.together, acks.max_delay), (11, ANNOUNCED));
+        state.last = Some(AckRequest {
+            ack_eliciting_threshold: u64::MAX,
+            ..request(5)
+        });
+        assert_eq!(state.peer_acks(ANNOUNCED).together, usize::MAX);
     }
 
     #[test]

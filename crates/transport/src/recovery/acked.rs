@@ -2,7 +2,9 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::{AckContext, AckSummary, GRANULARITY, LossHandler, Recovery, ecn::NewlyAckedMarks};
+use super::{
+    AckContext, AckSummary, GRANULARITY, LossHandler, PeerAcks, Recovery, ecn::NewlyAckedMarks,
+};
 use crate::{
     congestion::{AckEvent, EcnEvent, SpuriousLossEvent},
     error::TransportError,
@@ -407,21 +409,19 @@ impl Recovery {
     }
 
     /// For how long an acknowledgement has been overdue on a path that has stood still before: it seems to do so again.
-    /// `peer_max_ack_delay`: that of fewer packets than `together` may be held back so long.
     pub(crate) fn stands_still_for(
         &self,
         space: &PacketNumberSpace,
         now: Instant,
-        together: usize,
-        peer_max_ack_delay: Duration,
+        acks: PeerAcks,
     ) -> Duration {
         let oldest = self.waits.any().then(|| space.oldest_eliciting_sent());
         let Some(oldest) = oldest.flatten() else {
             return Duration::ZERO;
         };
         let mut usual = self.explained(self.bytes_in_flight);
-        if space.sent.eliciting_outstanding() < together {
-            usual = usual.saturating_add(peer_max_ack_delay);
+        if space.sent.eliciting_outstanding() < acks.together {
+            usual = usual.saturating_add(acks.max_delay);
         }
         now.saturating_since(self.acked_at.max(oldest + usual))
     }

@@ -229,3 +229,12 @@ pub struct RecoveryStats {
     /// CE marks reported by the peer.
     pub ce_marks: u64,
 }
+
+/// How the peer acknowledges what arrives on a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerAcks {
+    /// So many packets at once, or more.
+    pub(crate) together: usize,
+    /// Fewer after this at the latest.
+    pub(crate) max_delay: Duration,
+}

@@ -37,12 +37,14 @@ mod test_path;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use context::PeerAcks;
 pub use context::{
     AckContext, AckSummary, LossHandler, LossTrigger, OutgoingPacket, RecoveryStats, Spaces,
     TimerAction, TimerContext,
 };
 pub use owd::OneWayDelay;
 pub use rtt::RttEstimator;
+pub(crate) use timer::Overdue;
 pub use waits::Standstill;
 
 use std::time::Duration;

@@ -1129,7 +1129,10 @@ fn one_way_delay_varies_around_half_the_first_rtt() {
 
 #[test]
 fn what_is_overdue_is_known_before_a_probe_timeout() {
-    let held_back = ms(25);
+    let acks = |together| PeerAcks {
+        together,
+        max_delay: ms(25),
+    };
     let mut path = TestPath::new();
     // Ten round trips of 40 ms.
     for round in 0..10 {
@@ -1137,7 +1140,7 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
         path.ack(at(100 * round + 40), &[10 * round..=10 * round + 9]);
     }
     let begins = |path: &mut TestPath, here| {
-        let rule = path.recovery.overdue(here, 2, held_back);
+        let rule = path.recovery.overdue(here, acks(2));
         rule.begins(path.data())
     };
     assert_eq!(begins(&mut path, false), None);
@@ -1151,14 +1154,14 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
     assert!(two > at(1_041) && two < alone, "{two:?} {alone:?}");
     assert!(two <= here && here < timeout, "{here:?} {timeout:?}");
     // Who acknowledges each packet holds none back.
-    let rule = path.recovery.overdue(false, 1, held_back);
-    assert_eq!(rule.begins(path.data()), Some(alone - held_back));
+    let rule = path.recovery.overdue(false, acks(1));
+    assert_eq!(rule.begins(path.data()), Some(alone - ms(25)));
     // Who acknowledges ten packets together may hold that of nine back.
-    let rule = path.recovery.overdue(false, 10, held_back);
+    let rule = path.recovery.overdue(false, acks(10));
     assert_eq!(rule.begins(path.data()), Some(alone));
     // What was in flight with it may stand before it in a queue: here as much as passes in twenty round trips.
     path.send_many(at(1_002), 198);
-    let rule = path.recovery.overdue(false, 2, held_back);
+    let rule = path.recovery.overdue(false, acks(2));
     let newest = path.data().sent.outstanding().last();
     let queued = newest.map(|(_, packet)| rule.at(packet));
     assert!(queued > Some(at(1_700)), "{queued:?}");

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{LossHandler, Recovery, Spaces, TimerAction, TimerContext};
+use super::{LossHandler, PeerAcks, Recovery, Spaces, TimerAction, TimerContext};
 use crate::{
     packet::Token,
     space::{PacketNumberSpace, SentPacket, SpaceKind},
@@ -26,8 +26,7 @@ pub(crate) struct Overdue {
     rate: Rate,
     deviation: Duration,
     least: Duration,
-    together: usize,
-    held_back: Duration,
+    acks: PeerAcks,
 }
 
 impl Overdue {
@@ -41,9 +40,9 @@ impl Overdue {
 
     /// When anything in `space` is: of fewer packets than the peer acknowledges together the acknowledgement may be held back.
     pub(crate) fn begins(&self, space: &PacketNumberSpace) -> Option<Instant> {
-        let (oldest, last) = space.sent.oldest_to_repeat(self.together)?;
+        let (oldest, last) = space.sent.oldest_to_repeat(self.acks.together)?;
         let first = self.at(oldest);
-        let alone = first + self.held_back;
+        let alone = first + self.acks.max_delay;
         Some(last.map_or(alone, |last| self.at(last).max(first).min(alone)))
     }
 }
@@ -151,14 +150,8 @@ impl Recovery {
     }
 
     /// When packets are overdue, so that another path may carry them, too; or, `here`, so late that they may be sent again on this
-    /// one: not before a probe timeout without what the peer may hold an acknowledgement back. It acknowledges so many packets
-    /// `together`, two unless asked otherwise.
-    pub(crate) fn overdue(
-        &self,
-        here: bool,
-        together: usize,
-        peer_max_ack_delay: Duration,
-    ) -> Overdue {
+    /// one: not before a probe timeout without what the peer may hold an acknowledgement back.
+    pub(crate) fn overdue(&self, here: bool, acks: PeerAcks) -> Overdue {
         let usual = self.rtt.smoothed().max(self.rtt.latest());
         Overdue {
             usual: usual.max(self.longest_without_queue()),
@@ -169,8 +162,7 @@ impl Recovery {
             } else {
                 Duration::ZERO
             },
-            together,
-            held_back: peer_max_ack_delay,
+            acks,
         }
     }
 

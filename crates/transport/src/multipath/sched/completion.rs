@@ -39,8 +39,6 @@ const UNCERTAIN: u32 = 8;
 const STANDSTILL: f64 = 8.0;
 /// Packets that a pacer lets leave together.
 const BATCH: u64 = 2;
-/// A path takes so many packets, however few its queue has dropped something with.
-const FEWEST: u64 = 4;
 /// A receive window is tight that is less than so many times what the paths hold. Any queue on one of them is missing on
 /// another then, so that every datagram has its path chosen for itself.
 const TIGHT: f64 = 1.5;
@@ -75,7 +73,7 @@ impl Course {
             delay: path.one_way_delay().as_secs_f64()
                 + 2.0 * path.loss * rtt
                 + STANDSTILL * path.standstill.mean_wait.as_secs_f64(),
-            room: room(path) as f64,
+            room: path.takes() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
             held: path.wait.as_secs_f64(),
@@ -124,24 +122,6 @@ impl Course {
             .map_or(self.rate, |(window, rtt)| window / rtt);
         self.delay + bytes / rate.min(self.pace) + self.held
     }
-}
-
-/// Bytes that a path takes: those that its window allows, and that its queue has not dropped so far.
-///
-/// After slow start has overfilled a queue, the window that a loss leaves is still more than the path holds where
-/// it had doubled meanwhile. Filled, it overflows a second time, and what is lost at the end of a
-/// transfer is found out when everything else has arrived.
-fn room(path: &PathView) -> u64 {
-    let queue = path.overflow.map_or(u64::MAX, |overflow| {
-        let holds = overflow.saturating_sub(1).max(FEWEST * path.datagram);
-        holds.saturating_sub(path.in_flight)
-    });
-    queue.min(path.room())
-}
-
-/// Whether the path's queue would drop another packet.
-pub(super) fn is_full(path: &PathView) -> bool {
-    path.overflow.is_some() && room(path) < path.datagram
 }
 
 /// Bytes that a path has shown that it can deliver within a round trip, while slow start tries what it can.
@@ -274,7 +254,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
         .iter()
         .enumerate()
         .find_map(|(index, (path, course))| {
-            if !path.may_send || is_full(path) {
+            if !path.may_send || path.is_full() {
                 return None;
             }
             if course.overfills && (index > 0 || 2.0 * course.rate < best_rate) {
@@ -298,7 +278,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
             Some((path, course))
         });
     let (path, course) = chosen?;
-    let most = room(path).max(path.datagram);
+    let most = path.takes().max(path.datagram);
     let bytes = if view.held_back && is_tight(&paths, window) {
         path.datagram
     } else if falls_to(course, most) {

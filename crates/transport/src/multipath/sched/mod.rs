@@ -124,9 +124,22 @@ impl PathView {
         self.min_rtt.mul_f64(round_trips)
     }
 
+    /// Bytes that the path takes: those that its window allows, and that its queue has not dropped so far.
+    ///
+    /// After slow start has overfilled a queue, the window that a loss leaves is still more than the path holds where
+    /// it had doubled meanwhile. Filled, it overflows a second time, and what is lost at the end of a
+    /// transfer is found out when everything else has arrived.
+    pub fn takes(&self) -> u64 {
+        let queue = self.overflow.map_or(u64::MAX, |overflow| {
+            let holds = overflow.saturating_sub(1).max(FEWEST * self.datagram);
+            holds.saturating_sub(self.in_flight)
+        });
+        queue.min(self.room())
+    }
+
     /// Whether the path's queue would drop another packet, as it did lately.
     pub fn is_full(&self) -> bool {
-        completion::is_full(self)
+        self.overflow.is_some() && self.takes() < self.datagram
     }
 
     /// Bytes the window still takes.
@@ -134,6 +147,9 @@ impl PathView {
         self.window.saturating_sub(self.in_flight)
     }
 }
+
+/// A path takes so many packets, however few its queue has dropped something with.
+const FEWEST: u64 = 4;
 
 /// No more than so many round trips are doubted.
 const MOST_DOUBT: f64 = 2.0;
