@@ -4,12 +4,13 @@
 //! Does not own: when a path is silent (`recovery/timer.rs`), what other paths have room for
 //! (`connection/hand_over.rs`).
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use super::Path;
 use crate::{
+    packet::Token,
     recovery::{LossHandler, Recovery},
-    space::{PacketNumberSpace, SpaceKind},
+    space::{PacketNumberSpace, SentPackets, SpaceKind},
     units::PacketNumber,
 };
 
@@ -24,16 +25,21 @@ const RUNS: usize = 3;
 /// - as much later as a packet is on its way without a queue, where the way back died with it, and a queue: what was
 ///   on its way has arrived, and nothing says so any more;
 /// - as it is with the queue, where what was in that arrived as well.
+///
+/// What had been sent before is older than all that, and a run of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct HandOver {
     runs: [Range<PacketNumber>; RUNS],
+    /// Packets whose data others on this path were ahead of, oldest last.
+    sent_before: Vec<PacketNumber>,
     /// Whose turn it is.
     turn: usize,
 }
 
 impl HandOver {
     /// All that is under way on `path` now.
-    pub(crate) fn begin(path: &Path) -> Self {
+    pub(crate) fn begin(path: &mut Path) -> Self {
+        let sent_before = sent_before(&mut path.space.sent);
         let sent = &path.space.sent;
         let rtt = path.recovery.rtt();
         let way = rtt.min() / 2;
@@ -45,6 +51,7 @@ impl HandOver {
         let (second, third) = (after(way), after(with_queue));
         Self {
             runs: [0..second, second..third, third..end],
+            sent_before,
             turn: 0,
         }
     }
@@ -59,11 +66,16 @@ impl HandOver {
     ) {
         for _ in 0..packets.max(1) {
             // The turn of a run that is empty is the next one's.
-            for _ in 0..self.runs.len() {
-                let run = self.runs.get_mut(self.turn);
-                self.turn = (self.turn + 1) % RUNS;
-                if let Some(run) = run.filter(|run| !run.is_empty()) {
-                    run.start = recovery.hand_over(space, run.clone(), 1, handler);
+            for _ in 0..=RUNS {
+                let turn = self.turn;
+                self.turn = (turn + 1) % (RUNS + 1);
+                if let Some(run) = self.runs.get_mut(turn) {
+                    if !run.is_empty() {
+                        run.start = recovery.hand_over(space, run.clone(), 1, handler);
+                        break;
+                    }
+                } else if let Some(number) = self.sent_before.pop() {
+                    recovery.hand_over(space, number..number + 1, 1, handler);
                     break;
                 }
             }
@@ -71,6 +83,27 @@ impl HandOver {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.runs.iter().all(Range::is_empty)
+        self.sent_before.is_empty() && self.runs.iter().all(Range::is_empty)
     }
+}
+
+/// Packets under way with data of a stream of which packets before them have later data, newest first.
+fn sent_before(sent: &mut SentPackets) -> Vec<PacketNumber> {
+    let mut reached = BTreeMap::new();
+    let mut found = Vec::new();
+    for (number, _, carried) in sent.outstanding_mut(0) {
+        let mut before = false;
+        for token in carried {
+            if let Token::Stream { id, offset, .. } = token {
+                let reached = reached.entry(id).or_insert(offset);
+                before |= offset < *reached;
+                *reached = offset.max(*reached);
+            }
+        }
+        if before {
+            found.push(number);
+        }
+    }
+    found.reverse();
+    found
 }

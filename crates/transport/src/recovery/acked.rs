@@ -284,6 +284,12 @@ impl Recovery {
         if number != largest || !newly.ack_eliciting || !measures {
             return None;
         }
+        // Another path than usual tells late: that measures how long the acknowledgement waited to be told again.
+        let usual = self.returns.current();
+        let strange = context.elsewhere && usual.is_some_and(|by| by != context.returned_by);
+        if strange && context.ack_delay > context.peer_max_ack_delay {
+            return None;
+        }
         // s5.3: Initial packets are acknowledged at once; the announced maximum binds once the
         // peer is known to have it.
         let ack_delay = match kind {

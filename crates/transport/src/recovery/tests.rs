@@ -551,6 +551,37 @@ fn a_server_without_credit_arms_no_timer() {
     assert_eq!(path.timer(), Some(at(999)));
 }
 
+/// What another path acknowledges of a silent one leaves it silent, and it is asked again.
+#[test]
+fn a_silent_path_is_asked_until_it_answers() {
+    let mut path = TestPath::new();
+    path.send(at(0));
+    path.ack(at(100), &[0..=0]);
+    path.send(at(100));
+    let timeout = path.timer().expect("something is in flight");
+    path.timeout(timeout);
+    path.context.elsewhere = true;
+    path.context.returned_by = PathId(1);
+    path.context.ack_delay = Duration::from_secs(5);
+    path.ack(timeout + Duration::from_secs(5), &[0..=1]);
+    assert_eq!(path.recovery.rtt().smoothed(), Duration::from_millis(100));
+    assert!(!path.data().has_ack_eliciting_in_flight());
+    assert_eq!(path.recovery.pto_count(), 1);
+    let again = path.timer().expect("it has not answered");
+    assert_eq!(
+        path.timeout(again),
+        TimerAction::Probe {
+            kind: SpaceKind::Data,
+            packets: 1
+        }
+    );
+    // What left after that shows that it is alive, whoever tells.
+    path.context.ack_delay = Duration::ZERO;
+    let probe = path.send(again);
+    path.ack(again + Duration::from_millis(100), &[probe..=probe]);
+    assert_eq!((path.recovery.pto_count(), path.timer()), (0, None));
+}
+
 #[test]
 fn backoff_does_not_overflow() {
     let mut path = TestPath::new();

@@ -228,7 +228,11 @@ impl Recovery {
         let base = self.pto_base();
         let armed = spaces
             .present()
-            .filter(|(_, space)| space.has_ack_eliciting_in_flight())
+            // Another path may have acknowledged all that was in flight, which does not show that this one is alive.
+            .filter(|(kind, space)| {
+                let silent = *kind == SpaceKind::Data && self.pto_count > 0;
+                space.has_ack_eliciting_in_flight() || silent
+            })
             // Before the handshake is confirmed the peer may lack the keys to acknowledge.
             .filter(|&(kind, _)| kind != SpaceKind::Data || context.handshake_confirmed)
             .filter_map(|(kind, space)| {
