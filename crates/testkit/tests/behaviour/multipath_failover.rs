@@ -101,7 +101,6 @@ impl Death {
                     packets_sent = dead.recovery.packets_sent;
                     silence.last_sent = now.saturating_since(self.at);
                     silence.timeout = dead.rtt + MS.max(4 * dead.rtt_variance) + max_ack_delay;
-                    silence.dead_round_trip = dead.rtt;
                 }
             }
             if let Some(other) = self.stats(self.other) {
@@ -135,7 +134,6 @@ struct Silence {
     last_sent: Duration,
     /// The timeout at that time.
     timeout: Duration,
-    dead_round_trip: Duration,
     other_round_trip: Duration,
 }
 
@@ -147,7 +145,6 @@ fn ordered_delivery_resumes(turn: usize) {
         &[Direction::Forward],
         &[Direction::Backward],
     ];
-    let mut late = Vec::new();
     for seed in 0..100 {
         let directions = ways[seed as usize % 3];
         let dead = (seed / 3 % 2) as usize;
@@ -159,18 +156,9 @@ fn ordered_delivery_resumes(turn: usize) {
         );
         let pause = silence.timeout + silence.other_round_trip;
         let allowed = silence.last_sent + pause;
-        let latest = allowed + silence.dead_round_trip;
-        assert!(silence.resumed <= latest, "seed {seed}: {silence:?}");
+        assert!(silence.resumed <= allowed, "seed {seed}: {silence:?}");
         assert!(silence.others <= pause, "seed {seed}: {silence:?}");
-        if silence.resumed > allowed {
-            // Where all that was under way has arrived, nothing is.
-            let lost = directions.contains(&Direction::Forward);
-            assert!(lost, "seed {seed}: {silence:?}");
-            late.push((seed, allowed, silence));
-        }
     }
-    println!("{} of 100 later", late.len());
-    assert!(late.is_empty(), "{late:?}");
 }
 
 #[test]
