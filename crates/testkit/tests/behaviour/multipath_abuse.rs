@@ -19,8 +19,8 @@ use tautline_transport::{
     tls::Level,
     units::{FourTuple, PathId},
     wire::{
-        Close, ConnectionId, Frame, NewConnectionId, PacketTypes, Reader, ResetToken,
-        decode_packet_number, row_of,
+        Close, ConnectionId, Frame, NewConnectionId, PacketTypes, Reader, ResetToken, Writer,
+        decode_packet_number, row_of, write_path_echo,
     },
 };
 
@@ -95,6 +95,13 @@ fn path_acks(path: u32, ranges: &[RangeInclusive<u64>]) -> Vec<u8> {
     ack_of(Some(PathId(path)), ranges)
 }
 
+fn path_echo(path: u32, range: RangeInclusive<u64>) -> Vec<u8> {
+    let mut buf = [0; 64];
+    let mut w = Writer::new(&mut buf);
+    write_path_echo(&mut w, PathId(path), std::iter::once(range));
+    w.into_written().to_vec()
+}
+
 fn abandon(path: u32) -> Frame<'static> {
     Frame::PathAbandon {
         path: PathId(path),
@@ -127,6 +134,7 @@ fn about(path: u32) -> Vec<Vec<u8>> {
             next_sequence: 0,
         }]),
         path_ack(path, 0..=0),
+        path_echo(path, 0..=0),
     ]
 }
 
@@ -310,6 +318,23 @@ fn ids_above_the_limit_end_the_connection() {
     for payload in about(VICTIM_MAX + 1).into_iter().chain(about(u32::MAX)) {
         Paths::server(1).expect_close(&payload, Code::PROTOCOL_VIOLATION);
     }
+}
+
+#[test]
+fn echoes_of_what_was_not_sent_or_not_offered_end_the_connection() {
+    Paths::server(1).expect_close(&path_echo(0, 0..=1 << 30), Code::PROTOCOL_VIOLATION);
+    let (mut arena, mut peer) = Arena::confirmed_with(
+        1,
+        |config| {
+            let mut without = MultipathConfig::default();
+            without.echoes = false;
+            multipath(config);
+            config.multipath = Some(without);
+        },
+        |parameters| parameters.initial_max_path_id = Some(PEER_MAX),
+    );
+    let datagram = peer.one_rtt_bytes(&path_echo(0, 0..=0));
+    arena.expect_close(&mut peer, datagram, Code::PROTOCOL_VIOLATION);
 }
 
 #[test]

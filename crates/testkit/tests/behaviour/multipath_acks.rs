@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tautline_sim::{Direction, LinkConfig, LinkId, PacketView, Verdict, links};
+use tautline_sim::{Direction, LinkConfig, LinkId, LossModel, PacketView, Verdict, links};
 use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     pair::{client_address, server_address},
@@ -466,4 +466,33 @@ fn the_first_round_trip_is_foreseen() {
             assert!(error.abs() < bound, "{known} {new}: {error}");
         }
     }
+}
+
+/// Packets that leave anyway tell what arrived on other paths, where both ends agree; no datagram leaves for it.
+#[test]
+fn paths_echo_each_other_where_both_ends_agree() {
+    let run = |willing: bool| {
+        let lossy = |delay| {
+            let mut link = wire(10, delay);
+            link.backward.loss = LossModel::uniform(0.02);
+            link
+        };
+        let links = [lossy(20), lossy(30)];
+        let (mut net, _) = fetching(7, &links, AckRouting::SamePath, 2_000_000, |setup| {
+            setup.server(|config| {
+                let mut multipath = MultipathConfig::default();
+                multipath.echoes = willing;
+                config.multipath = Some(multipath);
+            })
+        });
+        fetch_time(&mut net, 30 * SECOND);
+        let stats = client(&net).stats();
+        (stats.frames_sent.other(), stats.packets_sent)
+    };
+    // Without, other frames with long types alone.
+    let (others, _) = run(false);
+    let (frames, packets) = run(true);
+    assert!(others < 20, "{others}");
+    let echoes = frames - others;
+    assert!((10..packets / 2).contains(&echoes), "{echoes} in {packets}");
 }

@@ -112,6 +112,7 @@ impl Connection {
                 path,
                 next_sequence,
             } => self.on_path_cids_blocked(path, next_sequence),
+            Frame::PathEcho { path, numbers } => self.on_path_echo(now, path, &numbers),
         }
     }
 
@@ -123,6 +124,11 @@ impl Connection {
                 return Err(TransportError::protocol_violation(error));
             }
             Frame::Ack(ack) => ack.path,
+            Frame::PathEcho { .. } if !self.offers_echoes() => {
+                let error = "PATH_ECHO was not offered";
+                return Err(TransportError::protocol_violation(error));
+            }
+            Frame::PathEcho { path, .. } => Some(*path),
             Frame::NewConnectionId(new) => new.path,
             Frame::RetireConnectionId { path, .. } => *path,
             Frame::PathAbandon { path, .. }

@@ -30,7 +30,7 @@ use crate::{
     time::{Instant, earliest},
     tls::Level,
     units::{Ecn, PathId},
-    wire::{Frame, FrameClass, Reader, Repair, SourceSymbol, SymbolAck, TransportParameters},
+    wire::{Frame, FrameClass, NumberRanges, Reader, Repair, SourceSymbol, TransportParameters},
 };
 
 /// Both directions of erasure correction; empty unless negotiated.
@@ -226,7 +226,7 @@ impl Connection {
     pub(crate) fn on_symbol_ack(
         &mut self,
         now: Instant,
-        ack: &SymbolAck<'_>,
+        ack: &NumberRanges<'_>,
     ) -> Result<(), TransportError> {
         let Some(sender) = &mut self.fec.sender else {
             return Err(if self.fec.agreed {
@@ -239,7 +239,7 @@ impl Connection {
         let mask = self.config.fec.lab.mask;
         let mut masked = Vec::new();
         let paths = &self.paths;
-        let done = sender.on_symbol_ack(ack.largest, ack.ranges(), |id, delivered| {
+        let done = sender.on_symbol_ack(ack.largest, ack.iter(), |id, delivered| {
             use crate::fec::Delivered;
             match delivered {
                 Delivered::Tokens(waited) => tokens.extend(waited),

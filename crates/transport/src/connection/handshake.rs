@@ -177,6 +177,7 @@ impl Connection {
             .as_ref()
             .filter(|_| self.endpoint.connection_id_length > 0)
             .map(MultipathConfig::initial_max_path_id);
+        params.path_echo = params.initial_max_path_id.is_some() && self.offers_echoes();
         let available = self.endpoint.versions.clone();
         let chosen = self.handshake.version;
         params.version_information = Some(VersionInformation { chosen, available });

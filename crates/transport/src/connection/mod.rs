@@ -26,6 +26,7 @@ mod coupling;
 mod crypto_stream;
 mod datagram_builder;
 mod dispatch;
+mod echoes;
 mod events;
 mod fates;
 mod fec;

@@ -21,6 +21,8 @@ pub(super) struct AckWriting {
     pub(super) multipath: bool,
     /// Which path carries which.
     pub(super) way: AckWay,
+    /// Whether the peer takes echoes.
+    pub(super) echoes: bool,
     pub(super) timestamps: Option<TimestampConfig>,
 }
 
@@ -214,7 +216,8 @@ pub(super) fn write_introductions(
     }
 }
 
-/// Acknowledgements of other paths that this one carries (`ack_route.rs`).
+/// Acknowledgements of other paths that this one carries (`ack_route.rs`), and echoes of those that these carry
+/// themselves.
 pub(super) fn write_other_acks(
     now: Instant,
     this: PathId,
@@ -232,6 +235,11 @@ pub(super) fn write_other_acks(
                 .space
                 .received
                 .write_ack(now, path, acks.exponent, acks.timestamps, writer);
+        } else if acks.echoes && acks.way.is_own(other.id) {
+            let rtt = other.recovery.rtt().smoothed();
+            if other.space.received.echo_due(now, rtt) {
+                other.space.received.write_echo(other.id, writer);
+            }
         }
     }
 }

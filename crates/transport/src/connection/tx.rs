@@ -484,6 +484,7 @@ impl Connection {
         let builder_is_empty = builder.len() == 0;
         let way = self.ack_way();
         let multipath = self.multipath.is_some() && !self.is_handshaking();
+        let echoes = multipath && self.takes_echoes();
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;
@@ -596,6 +597,7 @@ impl Connection {
                     exponent: super::ACK_DELAY_EXPONENT,
                     multipath,
                     way,
+                    echoes,
                     timestamps: self.timestamps,
                 };
                 if full || permit == Permit::Validation {

@@ -16,6 +16,9 @@ pub struct MultipathConfig {
     pub scheduler: SharedSchedulerFactory,
     /// Which path carries the acknowledgements of what we receive. Default `same-path`.
     pub ack_routing: AckRouting,
+    /// Whether each path may tell what arrived on another one, too, where the peer agrees: of losses and of deaths the sender
+    /// hears the earlier. Default true.
+    pub echoes: bool,
 }
 
 impl Default for MultipathConfig {
@@ -24,6 +27,7 @@ impl Default for MultipathConfig {
             max_paths: 8,
             scheduler: registry::default_factory(),
             ack_routing: AckRouting::default(),
+            echoes: true,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{Abuse, ConnectionInfo, Event, Sink, SinkFactory};
 use crate::{time::Instant, units::Ecn, wire::codepoints::frame as ty};
 
 /// Names of the frame counters, in the order of [`CounterSnapshot::frames_sent`].
-pub const FRAME_NAMES: [&str; 39] = [
+pub const FRAME_NAMES: [&str; 40] = [
     "padding",
     "ping",
     "ack",
@@ -51,6 +51,7 @@ pub const FRAME_NAMES: [&str; 39] = [
     "repair",
     "symbol_ack",
     "fec_window",
+    "path_echo",
     "other",
 ];
 const FRAME_KINDS: usize = FRAME_NAMES.len();
@@ -96,6 +97,7 @@ const fn slot_of(frame_type: u64) -> usize {
         ty::REPAIR => 35,
         ty::SYMBOL_ACK => 36,
         ty::FEC_WINDOW => 37,
+        ty::PATH_ECHO => 38,
         _ => FRAME_KINDS - 1,
     }
 }

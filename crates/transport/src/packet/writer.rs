@@ -7,7 +7,8 @@ use crate::{
     units::{PathId, StreamId},
     wire::{
         AckToWrite, Frame, PacketTypes, Reader, Repair, SourceSymbol, Writer, codepoints,
-        encode_stream_header, stream_header_len, varint_len, write_ack, write_symbol_ack,
+        encode_stream_header, stream_header_len, varint_len, write_ack, write_path_echo,
+        write_symbol_ack,
     },
 };
 
@@ -291,6 +292,21 @@ impl<'a> PacketWriter<'a> {
         let before = self.writer.len();
         let written = write_symbol_ack(&mut self.writer, ranges);
         if written > 0 {
+            self.flags.has_ack = true;
+            self.count_written(before);
+        }
+        written
+    }
+
+    /// Writes a PATH_ECHO of packet numbers of `path`, ranges that descend; those that do not fit are left out,
+    /// oldest first. Whether anything was written.
+    pub fn push_path_echo<I>(&mut self, path: PathId, ranges: I) -> bool
+    where
+        I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
+    {
+        let before = self.writer.len();
+        let written = write_path_echo(&mut self.writer, path, ranges) > 0;
+        if written {
             self.flags.has_ack = true;
             self.count_written(before);
         }

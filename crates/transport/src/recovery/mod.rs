@@ -17,6 +17,7 @@
 mod acked;
 mod capacity;
 mod context;
+mod echo;
 mod ecn;
 mod loss;
 mod owd;

@@ -265,7 +265,10 @@ impl Recovery {
     }
 }
 
-fn report_repeatable(tokens: impl Iterator<Item = Token>, handler: &mut impl LossHandler) {
+pub(super) fn report_repeatable(
+    tokens: impl Iterator<Item = Token>,
+    handler: &mut impl LossHandler,
+) {
     for token in tokens.filter(|token| is_repeatable(*token)) {
         handler.token_lost(SpaceKind::Data, token);
     }

@@ -11,6 +11,7 @@
 //! Spec: RFC 9000 s12.3, s13.2, s13.4, s21.4; draft-ietf-quic-receive-ts.
 //! To add a variant: nothing here is chosen at run time; policies live in `ack/`.
 
+mod echo;
 mod ecn;
 mod numbers;
 mod ranges;
@@ -59,6 +60,8 @@ pub struct PacketNumberSpace {
     pub(crate) last_eliciting_sent: Option<Instant>,
     /// Below this number no packet awaits its fate; loss detection starts here.
     pub(crate) loss_cursor: PacketNumber,
+    /// Largest packet number that the peer echoed on another path.
+    largest_echoed: Option<PacketNumber>,
     /// The peer's ECN reports for this space.
     pub(crate) peer_ecn: PeerEcn,
     /// Send times of the newest unbroken run of lost ack-eliciting packets. RFC 9002 s7.6.2.
@@ -90,6 +93,7 @@ impl PacketNumberSpace {
             loss_time: None,
             last_eliciting_sent: None,
             loss_cursor: 0,
+            largest_echoed: None,
             peer_ecn: PeerEcn::default(),
             lost_run: None,
             sent_without_eliciting: 0,
@@ -143,6 +147,21 @@ impl PacketNumberSpace {
         self.sent_without_eliciting >= MAX_ACK_ONLY_IN_A_ROW
             || self.sent_without_eliciting >= MIN_ACK_ONLY_IN_A_ROW
                 && !self.has_ack_eliciting_in_flight()
+    }
+
+    /// An echo up to `largest` arrived: the first packet whose fate it may tell, for all below `threshold` packets
+    /// before the one before have theirs; `None` if it is no newer than that.
+    pub(crate) fn take_echo(
+        &mut self,
+        largest: PacketNumber,
+        threshold: u64,
+    ) -> Option<PacketNumber> {
+        let before = self.largest_echoed;
+        if before.is_some_and(|before| largest <= before) {
+            return None;
+        }
+        self.largest_echoed = Some(largest);
+        Some(before.map_or(0, |before| before.saturating_sub(threshold)))
     }
 
     pub(crate) fn numbers(&self) -> &Numbers {

@@ -4,6 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     TimestampConfig,
+    echo::Echoes,
     ranges::Ranges,
     timestamps::{ArrivalTimes, MAX_PENDING},
 };
@@ -26,6 +27,8 @@ const MIN_RANGES: usize = 16;
 const PAID_RANGES: u64 = 64;
 /// ACKs in a row that tell of a range at least, about: so many may be lost together.
 const TELLINGS: u64 = 8;
+/// Ranges that an echo may have.
+const ECHO_RANGES: usize = 8;
 
 /// Received packet numbers, ECN counts and the state of the next ACK.
 #[derive(Debug)]
@@ -59,6 +62,7 @@ pub struct ReceivedPackets {
     deadline: Option<Instant>,
     /// Kept only while the peer wants them.
     arrivals: Option<Box<ArrivalTimes>>,
+    echoes: Echoes,
 }
 
 impl ReceivedPackets {
@@ -84,6 +88,7 @@ impl ReceivedPackets {
             immediate: false,
             deadline: None,
             arrivals: None,
+            echoes: Echoes::default(),
         }
     }
 
@@ -125,6 +130,8 @@ impl ReceivedPackets {
             return;
         }
         self.count += 1;
+        let gap = largest_before.is_some_and(|largest| number > largest.saturating_add(1));
+        self.echoes.on_packet(now, ack_eliciting, gap);
         if largest_before.is_none_or(|largest| number > largest) {
             self.largest_at = now;
         }
@@ -179,6 +186,7 @@ impl ReceivedPackets {
     /// Beside [`Self::on_received`]: how long the packet was.
     pub fn note_bytes(&mut self, bytes: usize) {
         self.unreported_bytes = self.unreported_bytes.saturating_add(bytes as u64);
+        self.echoes.on_bytes(bytes as u64);
     }
 
     /// Ranges in the next ACK at most: [`MIN_RANGES`], and as far as the bytes that it answers pay
@@ -294,6 +302,18 @@ impl ReceivedPackets {
     ) -> bool {
         self.push_ack(now, path, ack_delay_exponent, timestamps, packet)
             .is_some()
+    }
+
+    /// Whether another path is to tell what arrived here, if a packet leaves there anyway.
+    pub(crate) fn echo_due(&self, now: Instant, smoothed_rtt: Duration) -> bool {
+        self.echoes.is_due(now, smoothed_rtt)
+    }
+
+    /// Writes an echo of the newest ranges, if it fits. What is owed stays owed.
+    pub(crate) fn write_echo(&mut self, path: PathId, packet: &mut PacketWriter<'_>) {
+        if packet.push_path_echo(path, self.ranges.iter().take(ECHO_RANGES)) {
+            self.echoes.on_written();
+        }
     }
 
     fn push_ack(

@@ -45,6 +45,8 @@ pub mod frame {
     pub const SYMBOL_ACK: u64 = 0x2fe9;
     /// FEC_WINDOW.
     pub const FEC_WINDOW: u64 = 0x2fea;
+    /// PATH_ECHO. docs/spec/path-echo.md, of this project.
+    pub const PATH_ECHO: u64 = 0x2feb;
     /// ACK_RECEIVE_TIMESTAMPS. draft-ietf-quic-receive-ts-03.
     pub const ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8307;
     /// ACK_RECEIVE_TIMESTAMPS with ECN counts. draft-ietf-quic-receive-ts-03.
@@ -71,6 +73,8 @@ pub mod parameter {
     pub const FEC_DECODER: u64 = 0x2fe1;
     /// fec_encoder. docs/spec/fec.md, of this project.
     pub const FEC_ENCODER: u64 = 0x2fe2;
+    /// path_echo. docs/spec/path-echo.md, of this project.
+    pub const PATH_ECHO: u64 = 0x2fe3;
     /// max_receive_timestamps_per_ack. draft-ietf-quic-receive-ts-03.
     pub const MAX_RECEIVE_TIMESTAMPS_PER_ACK: u64 = 0x4_ac07;
     /// receive_timestamps_exponent. draft-ietf-quic-receive-ts-03.

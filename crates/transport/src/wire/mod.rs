@@ -26,9 +26,9 @@ mod writer;
 pub use cid::{ConnectionId, MAX_CONNECTION_ID_LEN, ResetToken};
 pub use frame::{
     Ack, AckRanges, AckToWrite, Close, EcnCounts, Frame, FrameCarrier, FrameClass, FrameRow,
-    MAX_STREAM_COUNT, NewConnectionId, PacketTypes, Repair, ResetStream, SourceSymbol, Stream,
-    SymbolAck, Timestamps, TimestampsToWrite, all_rows, encode_stream_header, row_of,
-    stream_header_len, write_ack, write_symbol_ack,
+    MAX_STREAM_COUNT, NewConnectionId, NumberRanges, PacketTypes, Repair, ResetStream,
+    SourceSymbol, Stream, Timestamps, TimestampsToWrite, all_rows, encode_stream_header, row_of,
+    stream_header_len, write_ack, write_path_echo, write_symbol_ack,
 };
 pub use header::{
     Header, LongHeader, LongType, decode_packet_number, encode_short, has_fixed_bit,

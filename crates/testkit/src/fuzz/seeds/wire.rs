@@ -6,8 +6,8 @@ use tautline_transport::{
         AckToWrite, Close, ConnectionId, EcnCounts, FecDecoder, FecScheme, Frame, LongHeader,
         LongType, NewConnectionId, PreferredAddress, Repair, ResetStream, ResetToken, SourceSymbol,
         Stream, TimestampsToWrite, TransportParameters, Version, VersionInformation, Writer,
-        encode_short, patch_length, write_ack, write_retry_without_tag, write_symbol_ack,
-        write_version_negotiation,
+        encode_short, patch_length, write_ack, write_path_echo, write_retry_without_tag,
+        write_symbol_ack, write_version_negotiation,
     },
 };
 
@@ -219,6 +219,12 @@ pub(super) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         "symbol_ack",
         written(64, |w| {
             write_symbol_ack(w, [90..=100, 80..=81].into_iter());
+        }),
+    ));
+    seeds.push((
+        "path_echo",
+        written(64, |w| {
+            write_path_echo(w, path, [90..=100, 80..=81].into_iter());
         }),
     ));
     // No Length: the data takes the rest of the packet.

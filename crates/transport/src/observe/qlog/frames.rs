@@ -150,7 +150,7 @@ fn erasure(json: &mut Json<'_>, frame: &Frame<'_>) {
             length(f, repair.symbol.len());
         }),
         Frame::SymbolAck(ack) => named(json, "symbol_ack", |f| {
-            f.key("acked_ranges").array(|all| ranges(all, ack.ranges()));
+            f.key("acked_ranges").array(|all| ranges(all, ack.iter()));
         }),
         Frame::FecWindow {
             epoch,
@@ -198,6 +198,11 @@ fn multipath(json: &mut Json<'_>, frame: &Frame<'_>) {
                 f.key("path_status_sequence_number").u64(sequence);
             });
         }
+        Frame::PathEcho { path, numbers } => named(json, "path_echo", |f| {
+            path_id(f, Some(path));
+            f.key("acked_ranges")
+                .array(|all| ranges(all, numbers.iter()));
+        }),
         Frame::MaxPathId(max) => named(json, "max_path_id", |f| f.key("maximum_path_id").u64(max)),
         Frame::PathsBlocked(max) => {
             named(json, "paths_blocked", |f| f.key("maximum_path_id").u64(max));

@@ -187,6 +187,9 @@ pub(super) fn parameters(d: &mut Json<'_>, initiator: Option<&str>, p: &Transpor
                 });
             });
         }
+        if p.path_echo {
+            d.key("path_echo").bool(true);
+        }
         if !p.fec_encoder.is_empty() {
             d.key("fec_encoder").array(|ids| {
                 for id in &p.fec_encoder {

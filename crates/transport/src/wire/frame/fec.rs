@@ -1,10 +1,6 @@
 //! SOURCE_SYMBOL, REPAIR, SYMBOL_ACK, FEC_WINDOW: forward erasure correction.
 
-use super::{
-    AckRanges, Frame,
-    ack::check_ranges,
-    write_ack::{Gaps, count_ranges},
-};
+use super::{Frame, NumberRanges, numbers::write_numbers};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
     wire::{MAX_VARINT, Reader, Writer, codepoints::frame as ty, varint_len},
@@ -110,81 +106,14 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// Source symbols that the peer has, received or recovered.
-///
-/// Its ranges were checked when it was decoded: descending, disjoint, none below symbol 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymbolAck<'a> {
-    /// The largest symbol ID reported.
-    pub largest: u64,
-    /// Ranges after the first.
-    range_count: u64,
-    /// First range, then gap and length `range_count` times, as in ACK.
-    ranges: &'a [u8],
-}
-
-impl<'a> SymbolAck<'a> {
-    /// The symbol IDs: disjoint ranges that do not touch, descending.
-    pub fn ranges(&self) -> AckRanges<'a> {
-        AckRanges::new(self.largest, self.ranges)
-    }
-
-    pub(super) fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let largest = r.varint()?;
-        let range_count = r.varint()?;
-        let all = r.peek_rest();
-        let before = r.offset();
-        check_ranges(largest, range_count, r)?;
-        Ok(Self {
-            largest,
-            range_count,
-            ranges: all.get(..r.offset() - before).unwrap_or_default(),
-        })
-    }
-
-    pub(super) fn encoded_len(&self) -> usize {
-        varint_len(ty::SYMBOL_ACK)
-            + varint_len(self.largest)
-            + varint_len(self.range_count)
-            + self.ranges.len()
-    }
-
-    pub(super) fn encode_fields(&self, w: &mut Writer<'_>) {
-        w.varint(self.largest);
-        w.varint(self.range_count);
-        w.bytes(self.ranges);
-    }
-}
-
-/// Writes a SYMBOL_ACK of `ranges`, descending as [`SymbolAck::ranges`] gives them. Ranges that do
+/// Writes a SYMBOL_ACK of `ranges`, descending as [`NumberRanges::iter`] gives them. Ranges that do
 /// not fit are left out, oldest first. How many are in the frame: 0, and nothing is written, when not
 /// even the first one fits or there is none.
 pub fn write_symbol_ack<I>(w: &mut Writer<'_>, ranges: I) -> usize
 where
     I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
 {
-    let mut ranges = ranges;
-    let Some(first) = ranges.next() else {
-        return 0;
-    };
-    let (largest, Some(length)) = (*first.end(), first.end().checked_sub(*first.start())) else {
-        return 0;
-    };
-    let fixed = varint_len(ty::SYMBOL_ACK) + varint_len(largest) + varint_len(length);
-    let Some(room) = w.remaining().checked_sub(fixed + 1) else {
-        return 0;
-    };
-    let gaps = Gaps::new(*first.start(), ranges);
-    let (count, _) = count_ranges(gaps.clone(), room);
-    w.varint(ty::SYMBOL_ACK);
-    w.varint(largest);
-    w.varint(count as u64);
-    w.varint(length);
-    for (gap, length) in gaps.take(count) {
-        w.varint(gap);
-        w.varint(length);
-    }
-    1 + count
+    write_numbers(w, &[ty::SYMBOL_ACK], ranges)
 }
 
 /// Reads what follows the type `ty`; `None` for types that are none of these.
@@ -197,7 +126,7 @@ pub(super) fn decode<'a>(
             SourceSymbol::decode(frame_type, r).map(Frame::SourceSymbol)
         }
         ty::REPAIR => Repair::decode(r).map(Frame::Repair),
-        ty::SYMBOL_ACK => SymbolAck::decode(r).map(Frame::SymbolAck),
+        ty::SYMBOL_ACK => NumberRanges::decode(r).map(Frame::SymbolAck),
         ty::FEC_WINDOW => decode_window(r),
         _ => return None,
     })

@@ -6,7 +6,7 @@
 //! Does not own: the reaction to a frame (`connection/dispatch.rs` and the room behind it), which
 //! frames are sent when, state-dependent limits.
 //! Called by: `connection/` (rx), `packet/` (writer), rooms that build frames.
-//! Spec: RFC 9000 s12.4, s19; RFC 9221; RFC 10069; docs/spec/fec.md; drafts in [`super::codepoints`].
+//! Spec: RFC 9000 s12.4, s19; RFC 9221; RFC 10069; docs/spec/; drafts in [`super::codepoints`].
 //! To add a variant: codepoint, variant of [`Frame`], arms in `decode_rest`, `encoded_len`,
 //! `encode`, `frame_type` and `row`, and a row in `table.rs`.
 
@@ -14,6 +14,7 @@ mod ack;
 mod connection_id;
 mod control;
 mod fec;
+mod numbers;
 mod path;
 mod stream;
 mod table;
@@ -25,7 +26,9 @@ mod write_ack;
 pub use ack::{Ack, AckRanges, EcnCounts};
 pub use connection_id::NewConnectionId;
 pub use control::Close;
-pub use fec::{Repair, SourceSymbol, SymbolAck, write_symbol_ack};
+pub use fec::{Repair, SourceSymbol, write_symbol_ack};
+pub use numbers::NumberRanges;
+pub use path::write_path_echo;
 pub use stream::{MAX_STREAM_COUNT, ResetStream, Stream, encode_stream_header, stream_header_len};
 pub use table::{FrameCarrier, FrameClass, FrameRow, PacketTypes, all_rows, row_of};
 pub use timestamps::{Timestamps, TimestampsToWrite};
@@ -122,12 +125,17 @@ pub enum Frame<'a> {
     /// REPAIR. docs/spec/fec.md.
     Repair(Repair<'a>),
     /// SYMBOL_ACK. docs/spec/fec.md.
-    SymbolAck(SymbolAck<'a>),
+    SymbolAck(NumberRanges<'a>),
     /// FEC_WINDOW. docs/spec/fec.md.
     FecWindow {
         epoch: u64,
         symbols: u64,
         bytes: u64,
+    },
+    /// PATH_ECHO. docs/spec/path-echo.md.
+    PathEcho {
+        path: PathId,
+        numbers: NumberRanges<'a>,
     },
 }
 
@@ -264,6 +272,7 @@ impl<'a> Frame<'a> {
             Self::Repair(_) => ty::REPAIR,
             Self::SymbolAck(_) => ty::SYMBOL_ACK,
             Self::FecWindow { .. } => ty::FEC_WINDOW,
+            Self::PathEcho { .. } => ty::PATH_ECHO,
         }
     }
 
@@ -285,7 +294,13 @@ impl<'a> Frame<'a> {
                 return SourceSymbol::encoded_len(usize::from(header.bytes));
             }
             Self::Repair(repair) => return repair.encoded_len(),
-            Self::SymbolAck(ack) => return ack.encoded_len(),
+            Self::SymbolAck(numbers) => {
+                return varint_len(ty::SYMBOL_ACK) + numbers.encoded_len();
+            }
+            Self::PathEcho { path, numbers } => {
+                let head = varint_len(ty::PATH_ECHO) + varint_len(u64::from(path.0));
+                return head + numbers.encoded_len();
+            }
             Self::FecWindow {
                 epoch,
                 symbols,
@@ -362,7 +377,11 @@ impl<'a> Frame<'a> {
             Self::NewConnectionId(new) => new.encode_fields(w),
             Self::SourceSymbol(header) => header.encode_fields(w),
             Self::Repair(repair) => repair.encode_fields(w),
-            Self::SymbolAck(ack) => ack.encode_fields(w),
+            Self::SymbolAck(numbers) => numbers.encode(w),
+            Self::PathEcho { path, numbers } => {
+                w.varint(u64::from(path.0));
+                numbers.encode(w);
+            }
             Self::FecWindow {
                 epoch,
                 symbols,

@@ -1,10 +1,10 @@
-//! Frames of RFC 10069 but PATH_ACK.
+//! Frames of RFC 10069 but PATH_ACK, and PATH_ECHO.
 
-use super::{Frame, NewConnectionId};
+use super::{Frame, NewConnectionId, NumberRanges, numbers::write_numbers};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
     units::PathId,
-    wire::{Reader, codepoints::frame as ty},
+    wire::{Reader, Writer, codepoints::frame as ty},
 };
 
 /// A Path ID field. Numbers of 2^32 and more are above every limit that can be announced.
@@ -13,6 +13,16 @@ pub(super) fn decode_path_id(r: &mut Reader<'_>) -> Result<PathId, DecodeError> 
     u32::try_from(r.varint()?)
         .map(PathId)
         .map_err(|_| too_large)
+}
+
+/// Writes a PATH_ECHO of `ranges` of packet numbers of `path`, which descend. Ranges that do not fit are left
+/// out, oldest first. How many are in the frame: 0, and nothing is written, when not even the first one fits or
+/// there is none. docs/spec/path-echo.md s3.
+pub fn write_path_echo<I>(w: &mut Writer<'_>, path: PathId, ranges: I) -> usize
+where
+    I: Iterator<Item = std::ops::RangeInclusive<u64>> + Clone,
+{
+    write_numbers(w, &[ty::PATH_ECHO, path.0.into()], ranges)
 }
 
 /// Reads what follows the type `ty`, which stood at `start`.
@@ -44,6 +54,10 @@ pub(super) fn decode<'a>(
         ty::PATH_CIDS_BLOCKED => Frame::PathCidsBlocked {
             path: decode_path_id(r)?,
             next_sequence: r.varint()?,
+        },
+        ty::PATH_ECHO => Frame::PathEcho {
+            path: decode_path_id(r)?,
+            numbers: NumberRanges::decode(r)?,
         },
         _ => {
             return Err(DecodeError {

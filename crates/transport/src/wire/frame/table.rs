@@ -154,6 +154,7 @@ rows! {
     SYMBOL_ACK "SYMBOL_ACK" ty::SYMBOL_ACK..=ty::SYMBOL_ACK, ONE_RTT, [], PathSpecific, Any;
     FEC_WINDOW "FEC_WINDOW" ty::FEC_WINDOW..=ty::FEC_WINDOW,
         ONE_RTT, [ack], PathSpecific, Scheduled;
+    PATH_ECHO "PATH_ECHO" ty::PATH_ECHO..=ty::PATH_ECHO, ONE_RTT, [], PathSpecific, Any;
     PATH_ABANDON "PATH_ABANDON" ty::PATH_ABANDON..=ty::PATH_ABANDON,
         ONE_RTT, [ack], PathSpecific, Scheduled;
     PATH_STATUS_BACKUP "PATH_STATUS_BACKUP" ty::PATH_STATUS_BACKUP..=ty::PATH_STATUS_BACKUP,

@@ -1,5 +1,6 @@
 mod ack;
 mod fec;
+mod path_echo;
 
 use proptest::prelude::*;
 
@@ -513,8 +514,8 @@ fn extensions_stand_where_their_documents_say() {
         );
         assert!(row.allowed.contains(PacketTypes::ONE_RTT), "{}", row.name);
         assert!(!row.allowed.contains(PacketTypes::INITIAL), "{}", row.name);
-        let is_ack =
-            row.name.contains("ACK_RECEIVE") || ["PATH_ACK", "SYMBOL_ACK"].contains(&row.name);
+        let is_ack = row.name.contains("ACK_RECEIVE")
+            || ["PATH_ACK", "SYMBOL_ACK", "PATH_ECHO"].contains(&row.name);
         assert_eq!(row.ack_eliciting, !is_ack, "{}", row.name);
     }
     let both = PacketTypes::INITIAL | PacketTypes::HANDSHAKE;

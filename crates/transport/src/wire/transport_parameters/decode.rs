@@ -135,6 +135,7 @@ impl TransportParameters {
                 let name = "receive_timestamps_exponent";
                 self.receive_timestamps_exponent = exponent(value, name)?;
             }
+            parameter::PATH_ECHO => self.path_echo = flag(value, "path_echo")?,
             parameter::FEC_DECODER => {
                 let decoder = FecDecoder::decode(value).ok_or_else(|| invalid("fec_decoder"))?;
                 self.fec_decoder = Some(decoder);

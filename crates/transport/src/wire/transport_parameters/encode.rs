@@ -133,6 +133,7 @@ impl TransportParameters {
             (id::DISABLE_ACTIVE_MIGRATION, self.disable_active_migration),
             (parameter::RESET_STREAM_AT, self.reset_stream_at),
             (parameter::GREASE_QUIC_BIT, self.grease_quic_bit),
+            (parameter::PATH_ECHO, self.path_echo),
         ];
         for (id, set) in flags {
             if set {

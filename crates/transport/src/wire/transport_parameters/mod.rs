@@ -122,6 +122,8 @@ pub struct TransportParameters {
     pub fec_decoder: Option<FecDecoder>,
     /// Codes this side may make repair symbols with, by number; empty: none.
     pub fec_encoder: Vec<u64>,
+    /// Whether PATH_ECHO is understood.
+    pub path_echo: bool,
 }
 
 impl Default for TransportParameters {
@@ -154,6 +156,7 @@ impl Default for TransportParameters {
             receive_timestamps_exponent: 0,
             fec_decoder: None,
             fec_encoder: Vec::new(),
+            path_echo: false,
         }
     }
 }
@@ -179,6 +182,7 @@ impl TransportParameters {
             receive_timestamps_exponent: 0,
             fec_decoder: None,
             fec_encoder: Vec::new(),
+            path_echo: false,
             ..self.clone()
         }
     }

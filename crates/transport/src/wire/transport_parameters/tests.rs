@@ -314,6 +314,7 @@ fn what_zero_rtt_remembers() {
         ack_delay_exponent: 9,
         fec_decoder: Some(decoder()),
         fec_encoder: vec![10],
+        path_echo: true,
         ..TransportParameters::default()
     };
     let kept = params.for_zero_rtt();
@@ -360,6 +361,18 @@ fn decoder() -> FecDecoder {
 }
 
 /// The vectors of docs/spec/fec.md.
+#[test]
+fn path_echo_has_no_contents() {
+    let params = TransportParameters {
+        path_echo: true,
+        ..TransportParameters::default()
+    };
+    assert_eq!(params.encode(Side::Client, None), raw(&[(0x2fe3, &[])]));
+    let full = raw(&[(0x2fe3, &[1])]);
+    let error = TransportParameters::decode(Side::Client, &full).unwrap_err();
+    assert_eq!(error.code, Code::TRANSPORT_PARAMETER_ERROR);
+}
+
 #[test]
 fn erasure_correction_has_the_bytes_of_its_specification() {
     let params = TransportParameters {
@@ -457,7 +470,7 @@ prop_compose! {
         limits in prop::array::uniform6(number()),
         timeouts in (number(), 0u64..1 << 14, 0u8..=20),
         sizes in (1200..=MAX_VARINT, 2..=MAX_VARINT, number()),
-        flags in any::<(bool, bool, bool)>(),
+        flags in any::<(bool, bool, bool, bool)>(),
         cids in (
             prop::option::of(any_cid(0)), prop::option::of(any_cid(1)), prop::option::of(any_cid(0)),
         ),
@@ -498,6 +511,7 @@ prop_compose! {
             receive_timestamps_exponent: timestamps.1,
             fec_decoder: fec.0,
             fec_encoder: fec.1,
+            path_echo: flags.3,
         }
     }
 }

@@ -41,7 +41,7 @@ fn the_vectors_of_the_specification() {
     let Frame::SymbolAck(ack) = decode_one(&bytes) else {
         panic!("not a SYMBOL_ACK");
     };
-    assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..=100, 80..=81]);
+    assert_eq!(ack.iter().collect::<Vec<_>>(), [90..=100, 80..=81]);
     let mut buf = [0; 20];
     let mut w = Writer::new(&mut buf);
     assert_eq!(write_symbol_ack(&mut w, [90..=100, 80..=81].into_iter()), 2);
@@ -90,7 +90,7 @@ fn ranges_that_do_not_fit_are_left_out() {
             let Frame::SymbolAck(ack) = decode_one(bytes) else {
                 panic!("not a SYMBOL_ACK");
             };
-            assert!(ack.ranges().eq(ranges.clone().take(written)));
+            assert!(ack.iter().eq(ranges.clone().take(written)));
         }
     }
     let none = write_symbol_ack(&mut Writer::new(&mut [0; 50]), std::iter::empty());
@@ -123,7 +123,7 @@ proptest! {
         prop_assert_eq!(write_symbol_ack(&mut w, ranges.iter().cloned()), ranges.len());
         let frame = decode_one(w.into_written());
         let Frame::SymbolAck(ack) = frame else { panic!("not a SYMBOL_ACK") };
-        prop_assert_eq!(ack.ranges().collect::<Vec<_>>(), ranges);
+        prop_assert_eq!(ack.iter().collect::<Vec<_>>(), ranges);
         round_trip(frame)?;
     }
 

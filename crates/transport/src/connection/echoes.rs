@@ -1,0 +1,40 @@
+//! Echoes between paths: each tells what arrived on another one, too. docs/spec/path-echo.md.
+//!
+//! Owns: whether the ends agree on them, and who hears of one. Does not own: when one is due (`space/echo.rs`), which
+//! packet carries it (`path_frames.rs`), what it says of packets under way (`recovery/echo.rs`).
+
+use super::{Connection, fates::frame_fates};
+use crate::{
+    error::TransportError, space::SpaceKind, time::Instant, units::PathId, wire::NumberRanges,
+};
+
+impl Connection {
+    /// Whether the peer may send echoes.
+    pub(super) fn offers_echoes(&self) -> bool {
+        let multipath = self.config.multipath.as_ref();
+        multipath.is_some_and(|multipath| multipath.echoes)
+    }
+
+    /// Whether the peer is sent echoes.
+    pub(super) fn takes_echoes(&self) -> bool {
+        self.peer.path_echo && self.offers_echoes()
+    }
+
+    /// PATH_ECHO: packets of path `id` that the peer has. Of a path that is gone nothing is to be learned.
+    pub(super) fn on_path_echo(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        numbers: &NumberRanges<'_>,
+    ) -> Result<(), TransportError> {
+        let Some(path) = self.paths.get_mut(id) else {
+            return Ok(());
+        };
+        let mut fates = frame_fates!(self, path, now, copies: true);
+        path.recovery
+            .on_echo(&mut path.space, numbers, &mut fates)?;
+        fates.settle_acked();
+        self.apply_deferred(SpaceKind::Data, None);
+        Ok(())
+    }
+}
