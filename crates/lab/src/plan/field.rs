@@ -114,6 +114,7 @@ pub fn refusal(options: &StackOptions) -> Option<(&'static str, String)> {
     let several = [
         ("multipath", options.multipath.is_some()),
         ("ack_routing", options.ack_routing.is_some()),
+        ("path_echoes", options.path_echoes.is_some()),
         ("paths", options.paths.is_some()),
     ];
     if let Some((key, _)) = several.iter().find(|(_, said)| *said) {

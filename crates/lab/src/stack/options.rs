@@ -87,6 +87,9 @@ pub struct StackOptions {
     /// default), `one-path`, `grouped`; `tautline` with `multipath` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ack_routing: Option<String>,
+    /// Whether paths tell what arrived on each other (default true); `tautline` with `multipath` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_echoes: Option<bool>,
     /// When the workload begins: `connected` (the default), or `paths`: not before each of its paths
     /// is validated, or known not to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +161,7 @@ impl Default for StackOptions {
             paths: None,
             multipath: None,
             ack_routing: None,
+            path_echoes: None,
             ready: None,
             initial_window: None,
             receive_window: None,

@@ -41,17 +41,33 @@ pub(super) fn route_acks(
     let Some(routing) = named(option, name, AckRouting::by_name, AckRouting::names())? else {
         return Ok(());
     };
-    let Some(multipath) = &mut config.multipath else {
-        return Err(OptionError {
-            option,
-            problem:
-                "says which of several paths carries acknowledgements, and there is no `multipath`"
-                    .to_owned(),
-            names: Vec::new(),
-        });
-    };
-    multipath.ack_routing = routing;
+    let says = "says which of several paths carries acknowledgements";
+    multipath_of(config, option, says)?.ack_routing = routing;
     Ok(())
+}
+
+/// Whether paths echo each other.
+pub(super) fn allow_echoes(
+    config: &mut TransportConfig,
+    allowed: Option<bool>,
+) -> Result<(), OptionError> {
+    if let Some(allowed) = allowed {
+        let says = "says whether several paths echo each other";
+        multipath_of(config, "path_echoes", says)?.echoes = allowed;
+    }
+    Ok(())
+}
+
+fn multipath_of<'a>(
+    config: &'a mut TransportConfig,
+    option: &'static str,
+    says: &str,
+) -> Result<&'a mut MultipathConfig, OptionError> {
+    config.multipath.as_mut().ok_or_else(|| OptionError {
+        option,
+        problem: format!("{says}, and there is no `multipath`"),
+        names: Vec::new(),
+    })
 }
 
 /// The paths of a connection, from one end.
