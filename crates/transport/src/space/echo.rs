@@ -13,7 +13,9 @@ const PRICE: u64 = 1_200;
 const BEHIND: u8 = 3;
 /// A path stands still when nothing came for this part of its round trip,
 const STILL: u32 = 8;
-/// and for so long at most.
+/// and for so long at least: on shorter paths the acknowledgement is as early, and bursts are apart by chance,
+const SHORTEST_STILL: Duration = Duration::from_millis(1);
+/// and at most.
 const LONGEST_STILL: Duration = Duration::from_millis(10);
 
 /// What arrived on a path since it was echoed last.
@@ -43,7 +45,7 @@ impl Echoes {
 
     /// Whether the next packet on another path tells of it: of what was lost, or of what was the last to arrive.
     pub(super) fn is_due(&self, now: Instant, smoothed_rtt: Duration) -> bool {
-        let still = (smoothed_rtt / STILL).min(LONGEST_STILL);
+        let still = (smoothed_rtt / STILL).clamp(SHORTEST_STILL, LONGEST_STILL);
         let stands = |newest: Instant| now.saturating_since(newest) >= still;
         self.bytes >= PRICE
             && self
