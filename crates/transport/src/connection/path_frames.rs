@@ -217,16 +217,17 @@ pub(super) fn write_introductions(
 }
 
 /// Acknowledgements of other paths that this one carries (`ack_route.rs`), and echoes of those that these carry
-/// themselves.
+/// themselves: of how many bytes, for no packet leaves for echoes alone.
 pub(super) fn write_other_acks(
     now: Instant,
     this: PathId,
     paths: &mut PathSet,
     acks: &AckWriting,
     writer: &mut PacketWriter<'_>,
-) {
+) -> usize {
+    let mut echoed = 0;
     if paths.len() == 1 {
-        return;
+        return echoed;
     }
     for other in paths.iter_mut().filter(|other| other.id != this) {
         let path = acks.multipath.then_some(other.id);
@@ -238,8 +239,11 @@ pub(super) fn write_other_acks(
         } else if acks.echoes && acks.way.is_own(other.id) {
             let rtt = other.recovery.rtt().smoothed();
             if other.space.received.echo_due(now, rtt) {
+                let before = writer.len();
                 other.space.received.write_echo(other.id, writer);
+                echoed += writer.len() - before;
             }
         }
     }
+    echoed
 }

@@ -521,6 +521,7 @@ impl Connection {
             now,
         );
         let full = permit.is_full(level);
+        let mut echoed = 0;
         let rtt = path.recovery.rtt();
         self.streams.set_time(now, || one_way_delay(rtt));
         // What a packet with a repair symbol would have for frames, even if this one, in a batch, has
@@ -618,7 +619,7 @@ impl Connection {
                     receiver.write_ack(&mut writer);
                 }
                 write_path_frames(now, path, &acks, full, &mut writer);
-                write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
+                echoed = write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
                 if full && takes.free {
                     write_introductions(id, &mut self.paths, &mut writer);
                 }
@@ -675,8 +676,9 @@ impl Connection {
                 }
             }
         }
+        let empty = writer.len() == echoed;
         if level == Level::OneRtt
-            && !writer.is_empty()
+            && !empty
             && !writer.flags().ack_eliciting
             && self
                 .paths
@@ -686,7 +688,7 @@ impl Connection {
             // A pure receiver must hear now and then which of its ACKs arrived. RFC 9000 s13.2.4.
             writer.push(&Frame::Ping);
         }
-        if writer.is_empty() {
+        if empty {
             builder.abort(open);
             self.scratch.tokens.clear();
             return None;

@@ -307,7 +307,6 @@ impl<'a> PacketWriter<'a> {
         let before = self.writer.len();
         let written = write_path_echo(&mut self.writer, path, ranges) > 0;
         if written {
-            self.flags.has_ack = true;
             self.count_written(before);
         }
         written

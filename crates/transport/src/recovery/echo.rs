@@ -50,24 +50,23 @@ impl Recovery {
         let mut above = largest.saturating_add(1);
         for range in numbers.iter().take(RANGES) {
             let (start, end) = (*range.start(), *range.end());
-            for (number, packet, tokens) in space.sent.outstanding_mut(start.max(from)) {
-                if number >= above {
-                    break;
-                }
-                if packet.is_repeated() || !packet.ack_eliciting {
+            for (number, packet, tokens) in space.sent.outstanding_in(start.max(from)..above) {
+                if !packet.ack_eliciting {
                     continue;
                 }
                 if number <= end {
-                    packet.set_repeated();
+                    // Also of what is about to be repeated, which then need not be.
+                    packet.set_told();
                     for token in tokens.filter(|token| may_leave(*token)) {
                         handler.token_acked(SpaceKind::Data, token);
                     }
                 } else if number <= missing_below
+                    && !packet.is_repeated()
                     && !tokens
                         .clone()
                         .any(|token| waits(token) || handler.keeps(token))
                 {
-                    packet.set_repeated();
+                    packet.set_told();
                     report_repeatable(tokens.filter(|token| may_leave(*token)), handler);
                 }
             }
@@ -161,12 +160,46 @@ mod tests {
         assert_eq!(path.fates.acked.len(), 10);
         // The gap begins where the echo before ended.
         echo(&mut path, &[30..=39, 0..=9]).unwrap();
-        assert_eq!(path.fates.acked.len(), 20);
+        // Of the packets before, those are told again that may have been late.
+        assert_eq!(path.fates.acked.len(), 20 + 4);
         let missing: Vec<u64> = (10..30).collect();
         assert_eq!(numbers(&path.fates.lost), missing);
         // Lost for good, they are not repeated again; what arrived never was.
         path.ack(at(40), &[39..=39]);
         assert_eq!(path.fates.lost.len(), 20);
+    }
+
+    #[test]
+    fn what_was_repeated_for_an_echo_is_not_repeated_for_the_acknowledgement() {
+        let mut path = TestPath::new();
+        path.fates.repeats_copied = true;
+        path.send_many(at(0), 10);
+        echo(&mut path, &[5..=9]).unwrap();
+        assert!(path.fates.lost.is_empty(), "nothing is said of 0 to 4");
+        path.send_many(at(1), 10);
+        echo(&mut path, &[15..=19, 5..=9]).unwrap();
+        assert_eq!(numbers(&path.fates.lost), [10, 11, 12, 13, 14]);
+        path.ack(at(40), &[15..=19, 5..=9]);
+        assert_eq!(path.lost_numbers(), [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]);
+        assert_eq!(
+            numbers(&path.fates.lost),
+            [10, 11, 12, 13, 14, 0, 1, 2, 3, 4]
+        );
+    }
+
+    /// A peer that holds back what the ring begins with cannot have it walked over with every echo.
+    #[test]
+    fn echoes_look_at_few_packets() {
+        let mut path = TestPath::new();
+        path.send_many(at(0), 2_000);
+        path.ack(at(40), &[1..=1_990]);
+        path.fates.acked.clear();
+        let outstanding = path.data().sent.outstanding_in(1_000..1_995);
+        assert_eq!(outstanding.count(), 4);
+        echo(&mut path, &[0..=1_991]).unwrap();
+        echo(&mut path, &[0..=1_992]).unwrap();
+        // Those near the end until they are acknowledged; the first is lost already.
+        assert_eq!(numbers(&path.fates.acked), [1_991, 1_991, 1_992]);
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Recovery {
             let again = handler.repeats_what_was_copied();
             space.sent.lose(number, fate, now, |packet, tokens| {
                 for token in tokens {
-                    if again || !(packet.is_repeated() && may_leave(token)) {
+                    let settled = packet.is_repeated() && may_leave(token);
+                    if !settled || again && !packet.is_told() {
                         handler.token_lost(kind, token);
                     }
                 }

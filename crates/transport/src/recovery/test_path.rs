@@ -145,9 +145,14 @@ pub(super) struct Fates {
     pub(super) packets_lost: Vec<(PacketNumber, LossTrigger)>,
     pub(super) probes_acked: Vec<u16>,
     pub(super) probes_lost: Vec<u16>,
+    pub(super) repeats_copied: bool,
 }
 
 impl LossHandler for Fates {
+    fn repeats_what_was_copied(&self) -> bool {
+        self.repeats_copied
+    }
+
     fn token_acked(&mut self, _kind: SpaceKind, token: Token) {
         self.acked.push(token);
     }

@@ -18,6 +18,16 @@ const SHORTEST_STILL: Duration = Duration::from_millis(1);
 /// and at most.
 const LONGEST_STILL: Duration = Duration::from_millis(10);
 
+/// Where the number of a packet stands among those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Next,
+    /// Numbers before it have not arrived.
+    BehindGap,
+    /// Larger ones arrived before.
+    Late,
+}
+
 /// What arrived on a path since it was echoed last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echoes {
@@ -29,13 +39,16 @@ pub(super) struct Echoes {
 }
 
 impl Echoes {
-    /// A packet arrived; `gap`: behind numbers that have not.
-    pub(super) fn on_packet(&mut self, now: Instant, ack_eliciting: bool, gap: bool) {
+    /// A packet arrived.
+    pub(super) fn on_packet(&mut self, now: Instant, ack_eliciting: bool, place: Place) {
         if ack_eliciting || self.newest.is_some() {
             self.newest = Some(now);
         }
-        if gap || self.behind_gap > 0 {
-            self.behind_gap = self.behind_gap.saturating_add(1);
+        match place {
+            Place::Next if self.behind_gap == 0 => {}
+            Place::Next | Place::BehindGap => self.behind_gap = self.behind_gap.saturating_add(1),
+            // What is missing was not lost, most likely.
+            Place::Late => self.behind_gap = 0,
         }
     }
 
@@ -54,7 +67,15 @@ impl Echoes {
     }
 
     pub(super) fn on_written(&mut self) {
-        *self = Self::default();
+        // Too few behind a gap tell of no loss yet.
+        let behind_gap = match self.behind_gap {
+            BEHIND.. => 0,
+            few => few,
+        };
+        *self = Self {
+            behind_gap,
+            ..Self::default()
+        };
     }
 }
 
@@ -73,7 +94,7 @@ mod tests {
         let mut echoes = Echoes::default();
         assert!(!echoes.is_due(at(100), RTT));
         for ms in 0..10 {
-            echoes.on_packet(at(ms), true, false);
+            echoes.on_packet(at(ms), true, Place::Next);
             echoes.on_bytes(1_200);
             assert!(!echoes.is_due(at(ms + 4), RTT));
         }
@@ -86,23 +107,51 @@ mod tests {
     fn a_loss_is_echoed_at_once() {
         let mut echoes = Echoes::default();
         echoes.on_bytes(4_800);
-        echoes.on_packet(at(0), true, true);
-        echoes.on_packet(at(0), true, false);
+        echoes.on_packet(at(0), true, Place::BehindGap);
+        echoes.on_packet(at(0), true, Place::Next);
         assert!(!echoes.is_due(at(0), RTT));
-        echoes.on_packet(at(0), true, false);
+        echoes.on_packet(at(0), true, Place::Next);
         assert!(echoes.is_due(at(0), RTT));
+    }
+
+    #[test]
+    fn few_packets_behind_a_gap_are_counted_on() {
+        let mut echoes = Echoes::default();
+        echoes.on_bytes(PRICE);
+        echoes.on_packet(at(0), true, Place::BehindGap);
+        echoes.on_packet(at(0), true, Place::Next);
+        assert!(echoes.is_due(at(5), RTT), "it stands still");
+        echoes.on_written();
+        echoes.on_bytes(PRICE);
+        echoes.on_packet(at(5), true, Place::Next);
+        assert!(echoes.is_due(at(5), RTT), "the third behind the gap");
+        echoes.on_written();
+        echoes.on_bytes(PRICE);
+        echoes.on_packet(at(5), true, Place::Next);
+        assert!(!echoes.is_due(at(5), RTT));
+    }
+
+    #[test]
+    fn what_comes_late_was_not_lost() {
+        let mut echoes = Echoes::default();
+        echoes.on_bytes(PRICE);
+        echoes.on_packet(at(0), true, Place::BehindGap);
+        echoes.on_packet(at(0), true, Place::Late);
+        echoes.on_packet(at(0), true, Place::Next);
+        echoes.on_packet(at(0), true, Place::Next);
+        assert!(!echoes.is_due(at(0), RTT));
     }
 
     #[test]
     fn small_packets_do_not_pay_for_echoes_nor_acknowledgements_draw_any() {
         let mut echoes = Echoes::default();
         echoes.on_bytes(PRICE - 1);
-        echoes.on_packet(at(0), true, true);
+        echoes.on_packet(at(0), true, Place::BehindGap);
         assert!(!echoes.is_due(at(1_000), RTT));
         let mut echoes = Echoes::default();
         echoes.on_bytes(PRICE);
         for _ in 0..10 {
-            echoes.on_packet(at(0), false, true);
+            echoes.on_packet(at(0), false, Place::BehindGap);
         }
         assert!(!echoes.is_due(at(1_000), RTT));
     }

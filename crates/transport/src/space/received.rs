@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     TimestampConfig,
-    echo::Echoes,
+    echo::{Echoes, Place},
     ranges::Ranges,
     timestamps::{ArrivalTimes, MAX_PENDING},
 };
@@ -130,8 +130,12 @@ impl ReceivedPackets {
             return;
         }
         self.count += 1;
-        let gap = largest_before.is_some_and(|largest| number > largest.saturating_add(1));
-        self.echoes.on_packet(now, ack_eliciting, gap);
+        let place = match largest_before {
+            Some(largest) if number < largest => Place::Late,
+            Some(largest) if number > largest.saturating_add(1) => Place::BehindGap,
+            _ => Place::Next,
+        };
+        self.echoes.on_packet(now, ack_eliciting, place);
         if largest_before.is_none_or(|largest| number > largest) {
             self.largest_at = now;
         }

@@ -60,7 +60,7 @@ pub struct SentPacket {
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
-    /// How many tokens it has; above them, [`REPEATED`] and [`COPY`].
+    /// How many tokens it has; above them, [`REPEATED`], [`COPY`] and [`TOLD`].
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -77,9 +77,13 @@ const REPEATED: u16 = 1 << 15;
 /// Unlike that of the packet whose copy it is, its loss counts.
 const COPY: u16 = 1 << 14;
 
+/// An echo has told what became of it: it arrived, or what it carried was sent once more because it did not. That is no
+/// copy, which may be lost as well, but all that its loss calls for.
+const TOLD: u16 = 1 << 13;
+
 impl SentPacket {
     fn token_count(&self) -> usize {
-        usize::from(self.tokens & !(REPEATED | COPY))
+        usize::from(self.tokens & !(REPEATED | COPY | TOLD))
     }
 
     /// Whether what it carried is sent once more whatever becomes of it.
@@ -89,6 +93,15 @@ impl SentPacket {
 
     pub(crate) fn set_repeated(&mut self) {
         self.tokens |= REPEATED;
+    }
+
+    /// Whether an echo has told what became of it.
+    pub(crate) fn is_told(&self) -> bool {
+        self.tokens & TOLD != 0
+    }
+
+    pub(crate) fn set_told(&mut self) {
+        self.tokens |= TOLD | REPEATED;
     }
 
     /// Whether it was sent to be earlier than another packet with the same data, or in case that is lost.
@@ -261,7 +274,7 @@ impl SentPackets {
         while self.end() < number {
             self.ring.push_back(SentPacket::void(packet.sent));
         }
-        let most = usize::from(COPY - 1);
+        let most = usize::from(TOLD - 1);
         packet.tokens = tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
         self.tokens.extend(tokens.drain(..).take(most));
@@ -418,10 +431,25 @@ impl SentPackets {
             impl Iterator<Item = Token> + Clone + '_,
         ),
     > + '_ {
+        self.outstanding_in(first..PacketNumber::MAX)
+    }
+
+    /// The same of the packets with these numbers; others are not walked over.
+    pub(crate) fn outstanding_in(
+        &mut self,
+        numbers: Range<PacketNumber>,
+    ) -> impl Iterator<
+        Item = (
+            PacketNumber,
+            &mut SentPacket,
+            impl Iterator<Item = Token> + Clone + '_,
+        ),
+    > + '_ {
         let (tokens, token_base, base) = (&self.tokens, self.token_base, self.base);
-        let from = self.index(first).unwrap_or(0).min(self.ring.len());
+        let to = self.index(numbers.end.min(self.end())).unwrap_or(0);
+        let from = self.index(numbers.start).unwrap_or(0).min(to);
         self.ring
-            .range_mut(from..)
+            .range_mut(from..to)
             .enumerate()
             .filter(|(_, packet)| packet.fate == Fate::Outstanding)
             .map(move |(index, packet)| {
