@@ -9,10 +9,12 @@ use crate::{
 };
 
 impl Connection {
-    /// Whether the peer may send echoes.
+    /// Whether the peer may send echoes. Not beside erasure correction, which rebuilds what is lost: what is repeated early
+    /// takes the room of repair symbols.
     pub(super) fn offers_echoes(&self) -> bool {
-        let multipath = self.config.multipath.as_ref();
-        multipath.is_some_and(|multipath| multipath.echoes)
+        let (multipath, fec) = (self.config.multipath.as_ref(), &self.config.fec);
+        let coded = fec.decoder_parameter().is_some() || !fec.encoder_parameter().is_empty();
+        multipath.is_some_and(|multipath| multipath.echoes) && !coded
     }
 
     /// Whether the peer is sent echoes.
