@@ -323,18 +323,34 @@ fn ids_above_the_limit_end_the_connection() {
 #[test]
 fn echoes_of_what_was_not_sent_or_not_offered_end_the_connection() {
     Paths::server(1).expect_close(&path_echo(0, 0..=1 << 30), Code::PROTOCOL_VIOLATION);
-    let (mut arena, mut peer) = Arena::confirmed_with(
-        1,
-        |config| {
-            let mut without = MultipathConfig::default();
-            without.echoes = false;
-            multipath(config);
-            config.multipath = Some(without);
-        },
-        |parameters| parameters.initial_max_path_id = Some(PEER_MAX),
-    );
-    let datagram = peer.one_rtt_bytes(&path_echo(0, 0..=0));
-    arena.expect_close(&mut peer, datagram, Code::PROTOCOL_VIOLATION);
+    let unwilling = |config: &mut TransportConfig| {
+        let mut without = MultipathConfig::default();
+        without.echoes = false;
+        config.multipath = Some(without);
+    };
+    let coded = |config: &mut TransportConfig| config.fec.decode = true;
+    let reasons: [&dyn Fn(&mut TransportConfig); 2] = [&unwilling, &coded];
+    for reason in reasons {
+        let (mut arena, mut peer) = Arena::confirmed_with(
+            1,
+            |config| {
+                multipath(config);
+                reason(config);
+            },
+            |parameters| parameters.initial_max_path_id = Some(PEER_MAX),
+        );
+        let datagram = peer.one_rtt_bytes(&path_echo(0, 0..=0));
+        arena.expect_close(&mut peer, datagram, Code::PROTOCOL_VIOLATION);
+    }
+}
+
+#[test]
+fn echoes_that_are_offered_end_nothing() {
+    let mut paths = Paths::server(1);
+    paths.assert_alive();
+    let newest = paths.largest.expect("it was answered");
+    paths.send(0, &path_echo(0, newest..=newest));
+    paths.assert_alive();
 }
 
 #[test]

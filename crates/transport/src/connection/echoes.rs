@@ -17,11 +17,6 @@ impl Connection {
         multipath.is_some_and(|multipath| multipath.echoes) && !coded
     }
 
-    /// Whether the peer is sent echoes.
-    pub(super) fn takes_echoes(&self) -> bool {
-        self.peer.path_echo && self.offers_echoes()
-    }
-
     /// PATH_ECHO: packets of path `id` that the peer has. Of a path that is gone nothing is to be learned.
     pub(super) fn on_path_echo(
         &mut self,

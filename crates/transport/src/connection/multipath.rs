@@ -4,8 +4,6 @@
 //! when a path goes silent or away. Does not own: a path's own state (`path/`), identifiers and what
 //! waits to be told (`multipath/`), which path carries what (`multipath_tx.rs`).
 
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
-
 use super::{
     Connection, EndpointEvent, Event,
     copies::OverdueCopies,
@@ -20,8 +18,8 @@ use super::{
 use crate::{
     error::{Code, TransportError},
     multipath::{
-        AbandonPathError, AckRouting, OpenPathError, PathIds, PathNotices, PathStatus, Unopened,
-        abandon,
+        AbandonPathError, AckRouting, OpenPathError, PathIds, PathNotices, PathStatus, PathWishes,
+        Unopened, abandon,
         sched::{PathView, Scheduler},
     },
     packet::{PacketWriter, Token},
@@ -32,10 +30,6 @@ use crate::{
     wire::{ConnectionId, NewConnectionId, TransportParameters},
 };
 
-/// Paths that wait to be opened at most; 64 bytes each.
-const MAX_WISHES: usize = 16;
-/// How long a path waits for the peer's connection IDs: they come a round trip after it is asked for them.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Connection IDs we give for a path before it is opened.
 const IDS_IN_ADVANCE: u64 = 1;
 
@@ -51,9 +45,9 @@ pub(crate) struct Multipath {
     /// The number of the next ACK_FREQUENCY.
     ack_requests: u64,
     /// Paths that the application asked for and that lack connection IDs.
-    wishes: VecDeque<(PathId, FourTuple)>,
-    /// When the first of them is given up.
-    gives_up_at: Option<Instant>,
+    pub(super) wishes: PathWishes,
+    /// Whether the peer is sent echoes (`echoes.rs`).
+    pub(super) echoes: bool,
     /// What the paths' congestion controllers are told of each other.
     pub(super) coupling: CouplingReview,
     /// What each path had for views when the scheduler was asked last; kept for its memory.
@@ -82,20 +76,7 @@ impl Multipath {
 
     /// When a path that lacks connection IDs is given up, or what is under way overdue.
     pub(super) fn timer(&self) -> Option<Instant> {
-        let gives_up_at = self.gives_up_at.filter(|_| !self.wishes.is_empty());
-        earliest(gives_up_at, self.overdue.timer())
-    }
-
-    /// Whether the application waits for the path to open.
-    pub(super) fn is_wanted(&self, id: PathId) -> bool {
-        self.wishes.iter().any(|(wish, _)| *wish == id)
-    }
-
-    /// Our address `from` is `to` now.
-    pub(super) fn move_wishes(&mut self, from: SocketAddr, to: SocketAddr) {
-        for (_, wish) in self.wishes.iter_mut().filter(|(_, it)| it.local == from) {
-            wish.local = to;
-        }
+        earliest(self.wishes.timer(), self.overdue.timer())
     }
 
     /// Writes what fits of it.
@@ -136,8 +117,8 @@ impl Connection {
             ack_routing: config.ack_routing,
             acks_on: None,
             ack_requests: 0,
-            wishes: VecDeque::new(),
-            gives_up_at: None,
+            wishes: PathWishes::default(),
+            echoes: params.path_echo && self.offers_echoes(),
             overdue: OverdueCopies::default(),
             coupling: CouplingReview::default(),
             views: Vec::new(),
@@ -205,10 +186,10 @@ impl Connection {
             return Err(OpenPathError::BadAddresses);
         }
         let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotSupported)?;
-        if multipath.wishes.len() >= MAX_WISHES {
+        if multipath.wishes.is_full() {
             return Err(OpenPathError::TooManyPaths);
         }
-        if multipath.wishes.iter().any(|(_, wish)| wish.matches(&to)) {
+        if multipath.wishes.is_over(&to) {
             return Err(OpenPathError::BadAddresses);
         }
         let Some(id) = multipath.ids.take_next() else {
@@ -216,7 +197,7 @@ impl Connection {
             multipath.notices.paths_blocked(at);
             return Err(OpenPathError::TooManyPaths);
         };
-        multipath.wishes.push_back((id, to));
+        multipath.wishes.push(id, to);
         self.open_wanted_paths(now, true);
         Ok(id)
     }
@@ -233,25 +214,23 @@ impl Connection {
             let Some(multipath) = &mut self.multipath else {
                 return;
             };
-            let Some(&(id, to)) = multipath.wishes.front() else {
+            let Some((id, to)) = multipath.wishes.first() else {
                 return;
             };
             if !multipath.ids.is_ready(id) {
                 if complains {
                     multipath.notices.cids_blocked(id, 0);
                 }
-                if now < *multipath.gives_up_at.get_or_insert(now + PATIENCE) {
+                if !multipath.wishes.gives_up(now) {
                     return;
                 }
-                multipath.gives_up_at = None;
                 let code = abandon::NO_CID_AVAILABLE_FOR_PATH;
                 if self.abandon_path(now, id, code).is_err() {
                     return;
                 }
                 continue;
             }
-            multipath.gives_up_at = None;
-            multipath.wishes.pop_front();
+            multipath.wishes.pop();
             self.create_path(now, id, to, None);
         }
     }
@@ -369,8 +348,7 @@ impl Connection {
                 None => AbandonPathError::UnknownPath,
             });
         };
-        if let Some(at) = multipath.wishes.iter().position(|(wish, _)| *wish == id) {
-            multipath.wishes.remove(at);
+        if multipath.wishes.remove(id) {
             self.drop_unopened(id, code);
             self.report_abandoned(id, code, false);
             return Ok(());
@@ -575,11 +553,8 @@ impl Connection {
         code: u64,
     ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(id) else {
-            let wanted = self.multipath.as_mut().is_some_and(|multipath| {
-                let before = multipath.wishes.len();
-                multipath.wishes.retain(|(wish, _)| *wish != id);
-                multipath.wishes.len() < before
-            });
+            let multipath = self.multipath.as_mut();
+            let wanted = multipath.is_some_and(|multipath| multipath.wishes.remove(id));
             self.drop_unopened(id, abandon::NO_ERROR);
             if wanted {
                 self.report_abandoned(id, code, true);
@@ -768,7 +743,7 @@ impl Connection {
             }
             // The application asks again, or the wish is told of again by what follows it.
             Token::PathsBlocked => {}
-            Token::PathCidsBlocked { path } if multipath.is_wanted(path) => {
+            Token::PathCidsBlocked { path } if multipath.wishes.contains(path) => {
                 multipath.notices.cids_blocked(path, 0);
             }
             _ => {}

@@ -139,7 +139,9 @@ fn hold_of(pin: PathPin, paths: &PathSet, multipath: Option<&Multipath>) -> Hold
                 && path.status.remote() == PathStatus::Available;
             hold(strict || works)
         }
-        None if multipath.is_some_and(|multipath| multipath.is_wanted(pin.path())) => hold(strict),
+        None if multipath.is_some_and(|multipath| multipath.wishes.contains(pin.path())) => {
+            hold(strict)
+        }
         None => Hold::Gone,
     }
 }

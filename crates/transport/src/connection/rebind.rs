@@ -57,7 +57,7 @@ impl Connection {
             }
         }
         if let Some(multipath) = &mut self.multipath {
-            multipath.move_wishes(former, local);
+            multipath.wishes.rebind(former, local);
         }
         self.emit_changes(now);
     }

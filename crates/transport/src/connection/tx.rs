@@ -483,8 +483,9 @@ impl Connection {
         let datagram_size = builder.len() + builder.remaining();
         let builder_is_empty = builder.len() == 0;
         let way = self.ack_way();
-        let multipath = self.multipath.is_some() && !self.is_handshaking();
-        let echoes = multipath && self.takes_echoes();
+        let several = self.multipath.as_ref().filter(|_| !self.is_handshaking());
+        let multipath = several.is_some();
+        let echoes = several.is_some_and(|multipath| multipath.echoes);
         let path = self.paths.get_mut(id)?;
         let dcid = path.remote_cids.active().cid;
         let grease_fixed = self.config.grease && self.peer.grease_quic_bit;

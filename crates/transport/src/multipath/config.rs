@@ -17,7 +17,7 @@ pub struct MultipathConfig {
     /// Which path carries the acknowledgements of what we receive. Default `same-path`.
     pub ack_routing: AckRouting,
     /// Whether each path may tell what arrived on another one, too, where the peer agrees: of losses and of deaths the sender
-    /// hears the earlier. Default true.
+    /// hears the earlier. Not beside erasure correction. Default true.
     pub echoes: bool,
 }
 

@@ -17,6 +17,7 @@ mod notices;
 mod pin;
 pub mod sched;
 mod status;
+mod wishes;
 
 pub use acks::AckRouting;
 pub use config::MultipathConfig;
@@ -28,6 +29,7 @@ pub(crate) use pin::{Hold, Takes};
 pub use pin::{PathPin, PinError};
 pub use status::PathStatus;
 pub(crate) use status::StatusExchange;
+pub(crate) use wishes::PathWishes;
 
 /// Error codes of PATH_ABANDON. RFC 10069.
 pub mod abandon {

@@ -3,7 +3,8 @@
 //! Owns: what an echo means to packets under way: which need no repeating any more, and which are repeated at once.
 //! Does not own: when the peer echoes (`space/echo.rs`); all else that an acknowledgement brings (`acked.rs`). An
 //! echo measures nothing, frees no window, ends no silence and puts off no timeout: the path's own way
-//! back is as it was, and what it tells comes by itself.
+//! back is as it was, and what it tells comes by itself. Nor are there source symbols among the packets: echoes and erasure
+//! correction are not agreed on together (`connection/echoes.rs`).
 
 use super::{
     LossHandler, Recovery,
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     error::TransportError,
     observe::Abuse,
-    packet::Token,
     space::{PacketNumberSpace, SpaceKind},
     wire::NumberRanges,
 };
@@ -62,9 +62,7 @@ impl Recovery {
                     }
                 } else if number <= missing_below
                     && !packet.is_repeated()
-                    && !tokens
-                        .clone()
-                        .any(|token| waits(token) || handler.keeps(token))
+                    && !tokens.clone().any(|token| handler.keeps(token))
                 {
                     packet.set_told();
                     report_repeatable(tokens.filter(|token| may_leave(*token)), handler);
@@ -79,11 +77,6 @@ impl Recovery {
     }
 }
 
-/// Whether what a packet carried may be rebuilt: then its fate decides what is sent again.
-fn waits(token: Token) -> bool {
-    matches!(token, Token::Symbol { .. })
-}
-
 #[cfg(test)]
 mod tests {
     use std::ops::RangeInclusive;
@@ -94,6 +87,7 @@ mod tests {
     };
     use crate::{
         error::Code,
+        packet::Token,
         units::{PacketNumber, PathId},
         wire::{Frame, Reader, Writer, write_path_echo},
     };

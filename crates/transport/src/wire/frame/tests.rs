@@ -48,6 +48,19 @@ fn varints(values: &[u64]) -> Vec<u8> {
     build(&[&|w| values.iter().for_each(|v| w.varint(*v))])
 }
 
+/// Ranges of numbers from `base` on as acknowledgements have them, from gaps and lengths less one.
+fn descending(base: u64, runs: &[(u64, u64)]) -> Vec<std::ops::RangeInclusive<u64>> {
+    let mut next = base;
+    let ranges = runs.iter().map(|(gap, len)| {
+        let range = next + gap..=next + gap + len;
+        next = range.end() + 2;
+        range
+    });
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.reverse();
+    ranges
+}
+
 /// The code that a peer which sends these bytes is closed with.
 fn code_of(bytes: &[u8]) -> Code {
     TransportError::from(decode_all(bytes).unwrap_err()).code

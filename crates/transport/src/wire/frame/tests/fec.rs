@@ -111,13 +111,7 @@ proptest! {
     fn any_symbol_ranges_round_trip(
         runs in prop::collection::vec((0u64..300, 0u64..300), 1..40), base in number(),
     ) {
-        let mut next = base >> 1;
-        let mut ranges: Vec<_> = runs.iter().map(|(gap, len)| {
-            let range = next + gap..=next + gap + len;
-            next = range.end() + 2;
-            range
-        }).collect();
-        ranges.reverse();
+        let ranges = descending(base >> 1, &runs);
         let mut buf = vec![0; 4096];
         let mut w = Writer::new(&mut buf);
         prop_assert_eq!(write_symbol_ack(&mut w, ranges.iter().cloned()), ranges.len());

@@ -44,13 +44,7 @@ proptest! {
         path in any::<u32>(), runs in prop::collection::vec((0u64..300, 0u64..300), 1..40),
         base in 0..1u64 << 60, room in 0usize..300,
     ) {
-        let mut next = base;
-        let mut ranges: Vec<_> = runs.iter().map(|(gap, len)| {
-            let range = next + gap..=next + gap + len;
-            next = range.end() + 2;
-            range
-        }).collect();
-        ranges.reverse();
+        let ranges = descending(base, &runs);
         let bytes = written(PathId(path), &ranges, room);
         if !bytes.is_empty() {
             let frame = decode_one(&bytes);
