@@ -26,9 +26,6 @@ use crate::{
 /// too: to find out by a timeout would take several round trips.
 const WORTH_A_COPY: f64 = 0.002;
 
-/// Likewise of one that stands still for this share of time: that shows only when an acknowledgement is overdue.
-const OFTEN_STILL: f64 = 0.01;
-
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
@@ -252,7 +249,7 @@ impl Connection {
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
         let usual = here + from.unproven_delay();
-        let still = from.standstill.share >= OFTEN_STILL && there < usual + from.standstill.wait;
+        let still = from.standstill.is_frequent() && there < usual + from.standstill.wait;
         // A copy stands for the original, whose own loss then calls for nothing: it must not take
         // longer than finding that out would.
         let soon = there < here + from.recent_rtt / 4;
@@ -299,7 +296,7 @@ impl Connection {
                 continue;
             };
             let id = path.id;
-            let comes_back = path.recovery.standstill(now).share >= OFTEN_STILL;
+            let comes_back = path.recovery.standstill(now).is_frequent();
             let known = views.iter().any(|view| view.id == id);
             if coded || known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
                 continue;

@@ -15,6 +15,7 @@ use crate::{
         sched::{Choice, PathView, SchedulerView},
     },
     path::Path,
+    recovery::Standstill,
     stream::Waiting,
     time::Instant,
     units::{PathId, Rate},
@@ -360,6 +361,7 @@ impl Connection {
             };
             state << 8 | u16::from(u8::MAX - path.cost.cost.class)
         };
+        let frequent = self.worst_standstill(now);
         let best = self.paths.iter().map(rank).max().unwrap_or(0);
         if best == 0 {
             return views;
@@ -375,10 +377,23 @@ impl Connection {
             let size = self.datagram_size(id);
             let may_send = self.permit(now, id, size, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
-                views.push(self.view_of(now, path, may_send));
+                let mut view = self.view_of(now, path, may_send);
+                if let Some(frequent) = frequent {
+                    view.standstill = view.standstill.beside(frequent);
+                }
+                views.push(view);
             }
         }
         views
+    }
+
+    /// How the path stands still that does so most, if that is frequent.
+    fn worst_standstill(&self, now: Instant) -> Option<Standstill> {
+        let usable = self.paths.iter().filter(|path| path.is_usable());
+        let frequent = usable
+            .map(|path| path.recovery.standstill(now))
+            .filter(Standstill::is_frequent);
+        frequent.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 
     /// A path as schedulers see it.

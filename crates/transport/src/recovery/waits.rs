@@ -27,6 +27,12 @@ pub(super) struct Waits {
     long: f64,
 }
 
+/// The share of time for which a path that stands still frequently does.
+const FREQUENT: f64 = 0.01;
+
+/// By chance a path that stands still like another one does not in the time in which that does so often: in one of twenty.
+const TIMES: f64 = 3.0;
+
 /// How a path stands still.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Standstill {
@@ -36,6 +42,31 @@ pub struct Standstill {
     pub share: f64,
     /// What is sent in such a time waits so long on average.
     pub wait: Duration,
+    /// For how long that has been watched.
+    pub watched: Duration,
+}
+
+impl Standstill {
+    /// Whether the end of what is sent is worth a copy on another path: that the path stands still shows only when an
+    /// acknowledgement is overdue.
+    pub fn is_frequent(&self) -> bool {
+        self.share >= FREQUENT
+    }
+
+    /// What to expect beside a path that stands still as `other` does: the same, until that would have shown [`TIMES`]
+    /// times. Paths that are alike are told apart by nothing else, and what meets the first standstill is late.
+    pub(crate) fn beside(self, other: Self) -> Self {
+        let lasts = 2.0 * other.wait.as_secs_f64();
+        let shows_after = TIMES * lasts / other.share.max(FREQUENT);
+        if self.is_frequent() || self.watched.as_secs_f64() >= shows_after {
+            return self;
+        }
+        Self {
+            share: other.share,
+            wait: other.wait,
+            ..self
+        }
+    }
 }
 
 impl Waits {
@@ -79,17 +110,24 @@ impl Waits {
 
     /// What has been seen lately.
     pub(super) fn standstill(&self, now: Instant) -> Standstill {
-        let Some((first, last)) = self.known.filter(|_| self.squares > 0.0) else {
+        let Some((first, last)) = self.known else {
             return Standstill::default();
         };
+        let watched = now.saturating_since(first);
+        if self.squares <= 0.0 {
+            return Standstill {
+                watched,
+                ..Standstill::default()
+            };
+        }
         let decay = (-now.saturating_since(last).as_secs_f64() / MEMORY).exp();
-        let age = now.saturating_since(first).as_secs_f64();
-        let seconds = MEMORY * (1.0 - (-age / MEMORY).exp());
+        let seconds = MEMORY * (1.0 - (-watched.as_secs_f64() / MEMORY).exp());
         let duration = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         Standstill {
             mean_wait: duration(self.squares * decay / seconds.max(1.0)),
             share: (self.long * decay / seconds.max(YOUNG)).min(1.0),
             wait: duration(self.long_squares / self.long.max(f64::MIN_POSITIVE)),
+            watched,
         }
     }
 }
@@ -97,6 +135,31 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_not_been_watched_for_long_is_like_the_other() {
+        let ms = Duration::from_millis;
+        let other = Standstill {
+            mean_wait: ms(3),
+            share: 0.05,
+            wait: ms(50),
+            watched: ms(20_000),
+        };
+        // 100 ms of every two seconds.
+        let after = |millis| Standstill {
+            watched: ms(millis),
+            ..Standstill::default()
+        };
+        let young = after(5_900).beside(other);
+        assert!(young.is_frequent() && young.wait == other.wait);
+        assert_eq!(young.mean_wait, Duration::ZERO, "it has not stood still");
+        assert_eq!(after(6_100).beside(other), after(6_100));
+        let own = Standstill {
+            share: 0.02,
+            ..after(100)
+        };
+        assert_eq!(own.beside(other), own);
+    }
 
     #[test]
     fn half_the_squares_over_the_time() {

@@ -65,14 +65,15 @@ struct Course {
 }
 
 impl Course {
-    fn new(path: &PathView) -> Self {
+    /// `standstill`: how many times the wait that it may expect is held against the path.
+    fn new(path: &PathView, standstill: f64) -> Self {
         let rtt = path.recent_rtt.as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
         Self {
             // What is lost arrives two round trips later, and what meets a standstill after that.
             delay: path.one_way_delay().as_secs_f64()
                 + 2.0 * path.loss * rtt
-                + STANDSTILL * path.standstill.mean_wait.as_secs_f64(),
+                + standstill * path.standstill.mean_wait.as_secs_f64(),
             room: path.takes() as f64,
             rate: path.rate.bits_per_second() as f64 / 8.0,
             doubling: (path.slow_start && path.capacity.is_none()).then_some((window, rtt)),
@@ -220,15 +221,16 @@ impl Scheduler for EarliestCompletion {
     }
 
     fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
-        spread(view, Duration::ZERO)
+        spread(view, Duration::ZERO, STANDSTILL)
     }
 }
 
 /// The ready path by which data arrives first, if a part of what waits falls to it. A path other than the
 /// fastest must be `margin` earlier with what it carries than the others would be with everything.
-fn spread(view: &SchedulerView<'_>, margin: Duration) -> Option<Choice> {
-    let mut paths: SmallVec<[(&PathView, Course); 8]> =
-        wanted(view).map(|path| (path, Course::new(path))).collect();
+fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option<Choice> {
+    let mut paths: SmallVec<[(&PathView, Course); 8]> = wanted(view)
+        .map(|path| (path, Course::new(path, standstill)))
+        .collect();
     let in_flight: f64 = paths.iter().map(|(path, _)| path.in_flight as f64).sum();
     let waiting = view.waiting.max(1) as f64;
     let window = waiting + in_flight;
@@ -327,7 +329,10 @@ impl Scheduler for Auto {
     fn choose(&mut self, view: &SchedulerView<'_>) -> Option<Choice> {
         let uncertain = |path: &PathView| path.rtt_variance.min(path.min_rtt / UNCERTAIN);
         let margin = wanted(view).map(uncertain).max();
-        spread(view, margin.unwrap_or_default())
+        // What any path carries is copied to another one then, and meets a standstill only where both do.
+        let copied = wanted(view).all(|path| path.standstill.is_frequent());
+        let standstill = if copied { 0.0 } else { STANDSTILL };
+        spread(view, margin.unwrap_or_default(), standstill)
     }
 
     fn repeats(&self) -> Repeats {

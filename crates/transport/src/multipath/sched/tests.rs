@@ -86,11 +86,23 @@ fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
             mean_wait: Duration::from_millis(2),
             share: 0.04,
             wait: Duration::from_millis(50),
+            watched: Duration::from_secs(60),
         },
         ..path(0, 24, 20)
     };
     let paths = [still, path(1, 26, 20)];
     assert_eq!(chosen("auto", &paths, 1_200), Some(1));
+    let alike = PathView {
+        standstill: Standstill {
+            mean_wait: Duration::ZERO,
+            ..still.standstill
+        },
+        ..path(1, 26, 20)
+    };
+    let both = [still, alike];
+    assert_eq!(chosen("auto", &both, 1_200), Some(0), "copied anyway");
+    let other = chosen("earliest-completion", &both, 1_200);
+    assert_eq!(other, Some(1), "copies nothing");
     let paths = [still, full(path(1, 26, 20))];
     assert_eq!(chosen("auto", &paths, 1_200), None, "waiting is shorter");
     assert_eq!(chosen("auto", &paths, 10_000_000), Some(0));
