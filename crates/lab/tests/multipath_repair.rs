@@ -191,7 +191,7 @@ solution = [
   {{ name = "b", paths = "b", congestion = "bbr3-taut" }},
   {{ name = "auto", multipath = "auto", congestion = "bbr3-taut" }},
 ]
-run = {{ seeds = 5, limit = "90 s" }}
+run = {{ seeds = 15, limit = "90 s" }}
 design = {{ kind = "grid" }}
 "#
     ));
@@ -210,8 +210,8 @@ fn two_paths_that_fall_silent_are_nearly_as_good_as_two_that_do_not() {
     let [.., quiet] = tails_beside("wifi", [false, false]);
     let [a, b, both] = tails_beside("wifi", [true, true]);
     assert!(both < 0.25 * a.min(b), "{a} {b} {both}");
-    // What meets a silence of both at once is among the slowest percent: mp-silence has more seeds.
-    assert!(both <= 1.35 * quiet, "{quiet} {both}");
+    // What meets a silence of both at once is among the slowest percent, so that a few seeds say little.
+    assert!(both <= 1.2 * quiet, "{quiet} {both}");
 }
 
 /// Beside a longer path that does not: no later than over that one alone.

@@ -248,8 +248,8 @@ impl Connection {
         let (there, here) = (by.one_way_delay(), from.one_way_delay());
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
-        let usual = here + from.unproven_delay();
-        let still = from.standstill.is_frequent() && there < usual + from.standstill.wait;
+        let usual = here.saturating_add(from.unproven_delay());
+        let still = from.is_outrun_by(by);
         // A copy stands for the original, whose own loss then calls for nothing: it must not take
         // longer than finding that out would.
         let soon = there < here + from.recent_rtt / 4;

@@ -330,7 +330,10 @@ impl Scheduler for Auto {
         let uncertain = |path: &PathView| path.rtt_variance.min(path.min_rtt / UNCERTAIN);
         let margin = wanted(view).map(uncertain).max();
         // What any path carries is copied to another one then, and meets a standstill only where both do.
-        let copied = wanted(view).all(|path| path.standstill.is_frequent());
+        let copied = wanted(view).all(|path| {
+            let mut others = wanted(view).filter(|other| other.id != path.id);
+            others.any(|other| path.is_outrun_by(other))
+        });
         let standstill = if copied { 0.0 } else { STANDSTILL };
         spread(view, margin.unwrap_or_default(), standstill)
     }

@@ -124,6 +124,13 @@ impl PathView {
         self.min_rtt.mul_f64(round_trips)
     }
 
+    /// Whether the path stands still frequently, and what is sent on `other` as well arrives before that would be over.
+    pub fn is_outrun_by(&self, other: &Self) -> bool {
+        let usual = self.one_way_delay().saturating_add(self.unproven_delay());
+        let over = usual.saturating_add(self.standstill.wait);
+        self.standstill.is_frequent() && other.one_way_delay() < over
+    }
+
     /// Bytes that the path takes: those that its window allows, and that its queue has not dropped so far.
     ///
     /// After slow start has overfilled a queue, the window that a loss leaves is still more than the path holds where

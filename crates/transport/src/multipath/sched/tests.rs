@@ -101,6 +101,15 @@ fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
     };
     let both = [still, alike];
     assert_eq!(chosen("auto", &both, 1_200), Some(0), "copied anyway");
+    let far = PathView {
+        standstill: still.standstill,
+        ..path(1, 300, 20)
+    };
+    assert_eq!(
+        chosen("auto", &[full(still), far], 1_200),
+        None,
+        "not copied in time"
+    );
     let other = chosen("earliest-completion", &both, 1_200);
     assert_eq!(other, Some(1), "copies nothing");
     let paths = [still, full(path(1, 26, 20))];
