@@ -54,10 +54,11 @@ impl Standstill {
     }
 
     /// What to expect beside a path that stands still as `other` does: the same, until that would have shown [`TIMES`]
-    /// times. Paths that are alike are told apart by nothing else, and what meets the first standstill is late.
+    /// times, for as long as is remembered at most. Paths that are alike are told apart by nothing else, and what meets the
+    /// first standstill is late.
     pub(crate) fn beside(self, other: Self) -> Self {
         let lasts = 2.0 * other.wait.as_secs_f64();
-        let shows_after = TIMES * lasts / other.share.max(FREQUENT);
+        let shows_after = (TIMES * lasts / other.share.max(FREQUENT)).min(MEMORY);
         if self.is_frequent() || self.watched.as_secs_f64() >= shows_after {
             return self;
         }
@@ -154,6 +155,13 @@ mod tests {
         assert!(young.is_frequent() && young.wait == other.wait);
         assert_eq!(young.mean_wait, Duration::ZERO, "it has not stood still");
         assert_eq!(after(6_100).beside(other), after(6_100));
+        let rare = Standstill {
+            share: 0.01,
+            wait: ms(5_000),
+            ..other
+        };
+        assert!(after(29_000).beside(rare).is_frequent());
+        assert_eq!(after(31_000).beside(rare), after(31_000));
         let own = Standstill {
             share: 0.02,
             ..after(100)
