@@ -248,7 +248,7 @@ impl Connection {
         let (there, here) = (by.one_way_delay(), from.one_way_delay());
         // While flow control holds more back, what is lost is found out without waiting for a timeout.
         let at_end = !self.streams.is_held_back();
-        let usual = here.saturating_add(from.unproven_delay());
+        let usual = from.proven_delay();
         let still = from.is_outrun_by(by);
         // A copy stands for the original, whose own loss then calls for nothing: it must not take
         // longer than finding that out would.
@@ -296,7 +296,7 @@ impl Connection {
                 continue;
             };
             let id = path.id;
-            let comes_back = path.recovery.standstill(now).is_frequent();
+            let comes_back = path.recovery.frequent_standstill(now).is_some();
             let known = views.iter().any(|view| view.id == id);
             if coded || known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
                 continue;

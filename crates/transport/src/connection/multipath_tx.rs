@@ -361,11 +361,11 @@ impl Connection {
             };
             state << 8 | u16::from(u8::MAX - path.cost.cost.class)
         };
-        let frequent = self.worst_standstill(now);
         let best = self.paths.iter().map(rank).max().unwrap_or(0);
         if best == 0 {
             return views;
         }
+        let frequent = self.worst_standstill(now);
         for index in 0..self.paths.len() {
             let Some(path) = self.paths.at(index) else {
                 continue;
@@ -390,9 +390,7 @@ impl Connection {
     /// How the path stands still that does so most, if that is frequent.
     fn worst_standstill(&self, now: Instant) -> Option<Standstill> {
         let usable = self.paths.iter().filter(|path| path.is_usable());
-        let frequent = usable
-            .map(|path| path.recovery.standstill(now))
-            .filter(Standstill::is_frequent);
+        let frequent = usable.filter_map(|path| path.recovery.frequent_standstill(now));
         frequent.max_by(|a, b| a.share.total_cmp(&b.share))
     }
 

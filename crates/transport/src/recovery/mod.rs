@@ -330,6 +330,12 @@ impl Recovery {
         self.waits.standstill(now)
     }
 
+    /// The same, if that is frequent.
+    pub(crate) fn frequent_standstill(&self, now: Instant) -> Option<Standstill> {
+        let standstill = self.waits.any().then(|| self.standstill(now));
+        standstill.filter(Standstill::is_frequent)
+    }
+
     /// How fast the path delivered while a queue stood before its bottleneck, if one did and nothing has
     /// shown since that it does more.
     pub fn capacity(&self) -> Option<Rate> {

@@ -124,10 +124,14 @@ impl PathView {
         self.min_rtt.mul_f64(round_trips)
     }
 
+    /// [`Self::one_way_delay`] if the path does no more than it has shown.
+    pub fn proven_delay(&self) -> Duration {
+        self.one_way_delay().saturating_add(self.unproven_delay())
+    }
+
     /// Whether the path stands still frequently, and what is sent on `other` as well arrives before that would be over.
     pub fn is_outrun_by(&self, other: &Self) -> bool {
-        let usual = self.one_way_delay().saturating_add(self.unproven_delay());
-        let over = usual.saturating_add(self.standstill.wait);
+        let over = self.proven_delay().saturating_add(self.standstill.wait);
         self.standstill.is_frequent() && other.one_way_delay() < over
     }
 

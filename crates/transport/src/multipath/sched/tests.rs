@@ -79,9 +79,9 @@ fn all_take_the_only_path_that_may_send() {
     }
 }
 
-#[test]
-fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
-    let still = PathView {
+/// 100 ms of every two and a half seconds.
+fn still_now_and_then() -> PathView {
+    PathView {
         standstill: Standstill {
             mean_wait: Duration::from_millis(2),
             share: 0.04,
@@ -89,9 +89,22 @@ fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
             watched: Duration::from_secs(60),
         },
         ..path(0, 24, 20)
-    };
+    }
+}
+
+#[test]
+fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
+    let still = still_now_and_then();
     let paths = [still, path(1, 26, 20)];
     assert_eq!(chosen("auto", &paths, 1_200), Some(1));
+    let paths = [still, full(path(1, 26, 20))];
+    assert_eq!(chosen("auto", &paths, 1_200), None, "waiting is shorter");
+    assert_eq!(chosen("auto", &paths, 10_000_000), Some(0));
+}
+
+#[test]
+fn paths_that_are_copied_to_each_other_do_not_wait() {
+    let still = still_now_and_then();
     let alike = PathView {
         standstill: Standstill {
             mean_wait: Duration::ZERO,
@@ -101,20 +114,27 @@ fn a_path_that_stands_still_now_and_then_is_left_to_bulk() {
     };
     let both = [still, alike];
     assert_eq!(chosen("auto", &both, 1_200), Some(0), "copied anyway");
-    let far = PathView {
-        standstill: still.standstill,
-        ..path(1, 300, 20)
+    let brief = PathView {
+        standstill: Standstill {
+            mean_wait: Duration::from_millis(5),
+            wait: Duration::from_millis(10),
+            ..still.standstill
+        },
+        ..still
     };
+    let far = PathView {
+        standstill: alike.standstill,
+        ..path(1, 52, 20)
+    };
+    assert!(far.is_outrun_by(&brief) && !brief.is_outrun_by(&far));
+    let held_against = chosen("auto", &[brief, far], 1_200);
     assert_eq!(
-        chosen("auto", &[full(still), far], 1_200),
-        None,
-        "not copied in time"
+        held_against,
+        Some(1),
+        "a copy would come after the standstill"
     );
     let other = chosen("earliest-completion", &both, 1_200);
     assert_eq!(other, Some(1), "copies nothing");
-    let paths = [still, full(path(1, 26, 20))];
-    assert_eq!(chosen("auto", &paths, 1_200), None, "waiting is shorter");
-    assert_eq!(chosen("auto", &paths, 10_000_000), Some(0));
 }
 
 #[test]
