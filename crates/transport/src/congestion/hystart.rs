@@ -106,6 +106,9 @@ impl HyStart {
     fn start_round(&mut self, next: PacketNumber) -> bool {
         let first = self.round_end.is_none();
         self.round_end = Some(next);
+        // Few samples are enough for that, as more of them could but lower the minimum. The RFC waits for eight, which the
+        // rounds of a sender that is short of data never have: five of them would end slow start at the window of then.
+        self.resume_if_lower();
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
         if let Phase::Conservative { rounds, .. } = &mut self.phase
@@ -138,11 +141,16 @@ impl HyStart {
                     };
                 }
             }
-            // The rise was noise: the RTT came down again.
-            Phase::Conservative { baseline, .. } if current < baseline => {
-                self.phase = Phase::Standard;
-            }
-            Phase::Conservative { .. } => {}
+            Phase::Conservative { .. } => self.resume_if_lower(),
+        }
+    }
+
+    /// The rise was noise if the RTT came down again.
+    fn resume_if_lower(&mut self) {
+        if let Phase::Conservative { baseline, .. } = self.phase
+            && self.current_round_min.is_some_and(|min| min < baseline)
+        {
+            self.phase = Phase::Standard;
         }
     }
 }
@@ -240,6 +248,18 @@ mod tests {
         assert!(rounds.hystart.is_conservative());
         rounds.round(110);
         assert!(!rounds.hystart.is_conservative());
+    }
+
+    #[test]
+    fn a_delay_that_passes_does_not_end_the_slow_start_of_a_sender_that_is_short_of_data() {
+        let mut rounds = Rounds::new();
+        rounds.round(30);
+        rounds.round(120);
+        assert!(rounds.hystart.is_conservative());
+        rounds.per_round = 4;
+        let later: Vec<Growth> = (0..8).flat_map(|_| rounds.round(30)).collect();
+        assert!(!later.contains(&Growth::Exit));
+        assert_eq!(later.last(), Some(&Growth::Add(1_000)));
     }
 
     #[test]

@@ -20,14 +20,14 @@ const RESTART_PACKETS: u64 = 10;
 /// ...if they are no more than this much of the rate.
 const RESTART_TIME: Duration = Duration::from_millis(5);
 
-/// The speed for a controller that has a window but no rate of its own: 1.25 windows per smoothed
-/// RTT, 2 in slow start. RFC 9002 s7.7.
+/// The speed for a controller that has a window but no rate of its own: 1.25 windows per round
+/// trip, 2 in slow start. RFC 9002 s7.7.
 ///
-/// [`Rate::MAX`] when `smoothed_rtt` is zero. Before the first RTT sample there is nothing to
+/// [`Rate::MAX`] when `round_trip` is zero. Before the first RTT sample there is nothing to
 /// derive a rate from: send the initial window unpaced, as RFC 9002 s7.7 allows.
-pub fn fallback_rate(window: u64, smoothed_rtt: Duration, slow_start: bool) -> Rate {
+pub fn fallback_rate(window: u64, round_trip: Duration, slow_start: bool) -> Rate {
     let gain = if slow_start { 2.0 } else { 1.25 };
-    Rate::from_bytes_over(window, smoothed_rtt).mul_f64(gain)
+    Rate::from_bytes_over(window, round_trip).mul_f64(gain)
 }
 
 /// Spreads packets over time.

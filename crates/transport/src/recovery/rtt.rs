@@ -82,6 +82,14 @@ impl RttEstimator {
         newest.min(before)
     }
 
+    /// The round trip over which a window is paced: the smoothed one, but no more than half again of the recent one. What
+    /// a path that stood still adds to the former lasts for many samples, and the window would leave at a part of the rate
+    /// that it is for.
+    pub(super) fn paced_over(&self) -> Duration {
+        let recent = self.recent();
+        self.smoothed.min(recent.saturating_add(recent / 2))
+    }
+
     /// The larger of the two newest samples, without the peer's delay.
     pub(super) fn longer(&self) -> Duration {
         let [newest, before, ..] = self.newest;
@@ -159,6 +167,24 @@ mod tests {
     use super::*;
 
     /// Jitter lifts some samples, a queue that stands all of them.
+    #[test]
+    fn what_a_standstill_added_does_not_slow_the_pacer() {
+        let ms = Duration::from_millis;
+        let mut rtt = RttEstimator::new(ms(333));
+        assert_eq!(rtt.paced_over(), ms(333));
+        for sample in [40, 50, 200, 190] {
+            rtt.update(ms(sample), Duration::ZERO);
+        }
+        assert_eq!(
+            rtt.paced_over(),
+            rtt.smoothed(),
+            "a queue as well as a standstill"
+        );
+        rtt.update(ms(40), Duration::ZERO);
+        assert!(rtt.smoothed() > ms(60));
+        assert_eq!(rtt.paced_over(), ms(60));
+    }
+
     #[test]
     fn calm_is_the_least_of_the_newest() {
         let ms = Duration::from_millis;

@@ -89,10 +89,9 @@ impl Recovery {
     }
 
     pub(super) fn pacing_rate(&self) -> Rate {
-        let rate = self
-            .controller
-            .pacing_rate()
-            .unwrap_or_else(|| fallback_rate(self.window(), self.rtt.smoothed(), self.slow_start));
+        let rate = self.controller.pacing_rate().unwrap_or_else(|| {
+            fallback_rate(self.window(), self.rtt.paced_over(), self.slow_start)
+        });
         let even = self.evenly.then(|| self.capacity.evenly());
         let rate = even.flatten().map_or(rate, |even| rate.min(even));
         let rate = rate.max(self.least_rate);
