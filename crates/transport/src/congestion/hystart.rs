@@ -1,4 +1,5 @@
-//! HyStart++: leave slow start when the RTT rises, before packets are lost. RFC 9406.
+//! HyStart++: leave slow start when the RTT rises, before packets are lost. RFC 9406, but that a round of any length shows
+//! that the RTT came down again.
 
 use std::time::Duration;
 
@@ -106,8 +107,8 @@ impl HyStart {
     fn start_round(&mut self, next: PacketNumber) -> bool {
         let first = self.round_end.is_none();
         self.round_end = Some(next);
-        // Few samples are enough for that, as more of them could but lower the minimum. The RFC waits for eight, which the
-        // rounds of a sender that is short of data never have: five of them would end slow start at the window of then.
+        // Also after fewer samples than the RFC asks for: more of them could but lower the minimum. The rounds of a sender
+        // that is short of data never have eight, and five of them would end slow start at the window of then.
         self.resume_if_lower();
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{test_path::*, *};
 use crate::{
-    congestion::AckEvent,
+    congestion::{AckEvent, fallback_rate},
     error::Code,
     observe::EcnPhase,
     packet::Token,
@@ -96,6 +96,20 @@ fn only_a_newly_acknowledged_largest_gives_a_sample() {
     assert!(late.newly_acked && late.rtt_sample.is_none());
     let repeated = path.ack(at(70), &[1..=2]);
     assert_eq!(repeated, AckSummary::default());
+}
+
+#[test]
+fn a_standstill_that_is_over_does_not_slow_the_pacer() {
+    let mut path = TestPath::new();
+    path.send_many(at(0), 20);
+    path.ack(at(40), &[0..=19]);
+    for (sent, acknowledged) in [(100, 400), (500, 540), (600, 640)] {
+        let number = path.send(at(sent));
+        path.ack(at(acknowledged), &[number..=number]);
+    }
+    assert!(path.recovery.rtt().smoothed() > ms(60));
+    let paced = fallback_rate(path.recovery.window(), ms(60), path.recovery.slow_start);
+    assert_eq!(path.recovery.pacing_rate(), paced);
 }
 
 #[test]
