@@ -301,7 +301,7 @@ impl Connection {
             if coded || known || !path.is_usable() || !comes_back || Some(class(path)) != cheapest {
                 continue;
             }
-            let size = self.datagram_size(id);
+            let size = self.datagram_size(now, id);
             let may_send = self.permit(now, id, size, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
                 ready.push((self.view_of(now, path, may_send), true));

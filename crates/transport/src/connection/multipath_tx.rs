@@ -374,7 +374,7 @@ impl Connection {
                 continue;
             }
             let id = path.id;
-            let size = self.datagram_size(id);
+            let size = self.datagram_size(now, id);
             let may_send = self.permit(now, id, size, false) == Permit::Full;
             if let Some(path) = self.paths.get(id) {
                 let mut view = self.view_of(now, path, may_send);

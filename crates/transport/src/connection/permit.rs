@@ -44,9 +44,9 @@ const PACKET_OVERHEAD: u64 = MIN_PACKET_ROOM as u64;
 
 impl Connection {
     /// The size of the next datagram on a path: a full one; where the window has no room for that, what room it
-    /// has, if that is enough for all stream data that waits. The end of an answer need not wait a round trip for
-    /// room that it does not use.
-    pub(super) fn datagram_size(&self, id: PathId) -> usize {
+    /// has, if that is enough for all stream data that waits, or nothing is acknowledged for a while. The end of
+    /// an answer need not wait a round trip for room that it does not use, nor room a round trip for data.
+    pub(super) fn datagram_size(&self, now: Instant, id: PathId) -> usize {
         let Some(path) = self.paths.get(id) else {
             return 0;
         };
@@ -56,10 +56,15 @@ impl Connection {
             return full;
         }
         let waiting = self.streams.waiting_bytes(room);
-        if waiting == 0 || waiting + PACKET_OVERHEAD > room {
-            return full;
+        let fits = waiting + PACKET_OVERHEAD <= room;
+        // Where sizes are to tell nothing, only an end may be short.
+        let ends =
+            || !self.config.fec.padding && path.recovery.last_room(now, &path.space).is_some();
+        if waiting > 0 && (fits || ends()) {
+            usize::try_from(room).unwrap_or(full)
+        } else {
+            full
         }
-        usize::try_from(room).unwrap_or(full)
     }
 
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.

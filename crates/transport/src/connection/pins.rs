@@ -107,7 +107,7 @@ impl Connection {
             if !path.is_usable() || path.is_silent() || !self.has_data_for(id, Load::Pinned) {
                 continue;
             }
-            let size = self.datagram_size(id);
+            let size = self.datagram_size(now, id);
             if self.permit(now, id, size, false) != Permit::Full {
                 continue;
             }

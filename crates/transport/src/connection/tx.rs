@@ -240,7 +240,7 @@ impl Connection {
         let mut segment = 0;
         let mut idle = false;
         while len == 0 || len + segment <= batch {
-            let size = self.datagram_size(id).min(mtu);
+            let size = self.datagram_size(now, id).min(mtu);
             let permit = self.permit(now, id, size, len > 0);
             if permit == Permit::Blocked || (permit != Permit::Full && len > 0) {
                 break;
@@ -638,6 +638,16 @@ impl Connection {
                 let path = self.paths.get_mut(id)?;
                 let protector = protector.filter(|_| !open.validates_path);
                 let protects = protector.is_some();
+                if level == Level::OneRtt
+                    && has_data
+                    && self.peer.min_ack_delay_us.is_some()
+                    && path
+                        .recovery
+                        .ends_flight(now, &path.space, datagram_size as u64)
+                    && self.streams.waiting_bytes(2 * payload as u64) > payload as u64
+                {
+                    writer.push(&Frame::ImmediateAck);
+                }
                 let datagrams =
                     self.config.fec.protect_datagrams && self.datagrams.has_frames_for(takes);
                 if protects {

@@ -19,6 +19,7 @@ mod capacity;
 mod context;
 mod echo;
 mod ecn;
+mod flight;
 mod loss;
 mod owd;
 mod queue;
