@@ -8,6 +8,7 @@ use crate::{
     observe,
     path::{MIN_DATAGRAM, Path},
     space::PacketNumberSpace,
+    stream::StreamSet,
     time::Instant,
     tls::Level,
     units::PathId,
@@ -58,8 +59,11 @@ impl Connection {
         let waiting = self.streams.waiting_bytes(room);
         let fits = waiting + PACKET_OVERHEAD <= room;
         // Where sizes are to tell nothing, only an end may be short.
-        let ends =
-            || !self.config.fec.padding && path.recovery.last_room(now, &path.space).is_some();
+        let ends = || {
+            !self.config.fec.padding
+                && path.recovery.last_room(now, &path.space)
+                && fills_next_flight(&self.streams, path)
+        };
         if waiting > 0 && (fits || ends()) {
             usize::try_from(room).unwrap_or(full)
         } else {
@@ -155,4 +159,10 @@ impl Connection {
             Permit::AcksOnly
         }
     }
+}
+
+/// Whether the next flight will leave something behind: otherwise all is there as soon, whatever goes with this one.
+pub(super) fn fills_next_flight(streams: &StreamSet, path: &Path) -> bool {
+    let window = path.recovery.window();
+    streams.waiting_bytes(window) >= window
 }

@@ -16,7 +16,7 @@ use super::{
         AckWriting, write_introductions, write_other_acks, write_path_frames, write_probe,
         write_validation,
     },
-    permit::Permit,
+    permit::{Permit, fills_next_flight},
     protect::Protector,
     rx::packet_type_of,
 };
@@ -644,7 +644,7 @@ impl Connection {
                     && path
                         .recovery
                         .ends_flight(now, &path.space, datagram_size as u64)
-                    && self.streams.waiting_bytes(2 * payload as u64) > payload as u64
+                    && fills_next_flight(&self.streams, path)
                 {
                     writer.push(&Frame::ImmediateAck);
                 }

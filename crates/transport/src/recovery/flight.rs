@@ -22,12 +22,9 @@ const PAUSE: u32 = 4;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl Recovery {
-    /// The window's last room, if that is less than a full datagram, but worth a packet since the path pauses
-    /// behind it.
-    pub(crate) fn last_room(&self, now: Instant, space: &PacketNumberSpace) -> Option<u64> {
-        let room = self.room();
-        let worth = room < u64::from(self.mtu) && room >= self.least_part();
-        (worth && self.pauses(now, space)).then_some(room)
+    /// Whether the window's last room, less than a full datagram, is worth a packet, since the path pauses behind it.
+    pub(crate) fn last_room(&self, now: Instant, space: &PacketNumberSpace) -> bool {
+        self.room() >= self.least_part() && self.pauses(now, space)
     }
 
     /// Whether a packet of `bytes` is the last of its flight.
