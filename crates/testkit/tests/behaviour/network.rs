@@ -1,7 +1,7 @@
 //! What the network does to datagrams: marks, sizes, delays.
 
 use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Rebind, Verdict, rule};
-use tautline_testkit::trace::FrameTrace;
+use tautline_testkit::trace::{FrameTrace, PacketTrace};
 use tautline_transport::{
     ack, congestion,
     units::{Ecn, PathId},
@@ -302,4 +302,51 @@ fn corrupted_packets_are_dropped() {
     link.backward.corruption = LossModel::uniform(0.1);
     let mut net = Setup::new(13, link).fetch(&[500_000]);
     net.finish(60 * SECOND);
+}
+
+/// A fetch over 10 Mb/s and 44 ms: seconds, how many of the server's packets with data were parts of a full one (but for the end), and
+/// how many asked for an acknowledgement.
+fn flights(len: u64, ack_frequency: bool, padding: bool) -> (f64, usize, usize) {
+    const FULL: usize = 1_452;
+    const LEAST: usize = 1_200;
+    const IMMEDIATE_ACK: FrameTrace = FrameTrace::Other(0x1f);
+    let mut net = Setup::new(3, wire(10, 22))
+        .server(|config| config.fec.padding = padding)
+        .client(|config| {
+            config.ack_frequency = ack_frequency;
+            config.mtu.discovery = false;
+        })
+        .fetch(&[len]);
+    let done = net.finish(30 * SECOND).since_origin().as_secs_f64();
+    net.server_trace.with(0, |server| {
+        let data = || {
+            server
+                .sent
+                .iter()
+                .filter(|packet| packet.stream_bytes() > 0)
+        };
+        let ends = |packet: &PacketTrace| {
+            packet.has(|frame| matches!(frame, FrameTrace::Stream { fin: true, .. }))
+        };
+        let parts = data().filter(|packet| packet.bytes < FULL && packet.bytes != LEAST);
+        let parts = parts.filter(|packet| !ends(packet));
+        let asks = data().filter(|packet| packet.has(|frame| *frame == IMMEDIATE_ACK));
+        (done, parts.count(), asks.count())
+    })
+}
+
+/// A window leaves whole, and what it opens is not held up by the acknowledgement of an odd packet.
+#[test]
+fn flights_leave_whole_and_come_back_at_once() {
+    let (time, parts, asks) = flights(200_000, true, false);
+    assert!((1..=3).contains(&parts), "{parts}");
+    assert!((1..=4).contains(&asks), "{asks}");
+    let (late, _, none) = flights(200_000, false, false);
+    assert_eq!(none, 0, "asked of a peer that did not offer it");
+    assert!(time < late, "{time} {late}");
+    let (_, parts, _) = flights(200_000, true, true);
+    assert_eq!(parts, 0, "sizes are to tell nothing");
+    // Where acknowledgements follow each other there are no flights.
+    let (_, parts, asks) = flights(10_000_000, true, false);
+    assert!(parts <= 10 && asks <= 10, "{parts} {asks}");
 }

@@ -48,3 +48,77 @@ impl Recovery {
         oldest.is_none_or(|sent| now.saturating_since(sent).saturating_add(pause) <= round_trip)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_path::*;
+
+    fn last_room(path: &TestPath, millis: u64) -> bool {
+        path.recovery.last_room(at(millis), &path.spaces[2])
+    }
+
+    fn ends_flight(path: &TestPath, millis: u64, bytes: u64) -> bool {
+        path.recovery
+            .ends_flight(at(millis), &path.spaces[2], bytes)
+    }
+
+    /// A round trip of 100 ms, nothing in flight, a window of ten packets and a half.
+    fn path() -> TestPath {
+        let mut path = TestPath::new();
+        path.send(at(0));
+        path.ack(at(100), &[0..=0]);
+        path.notes.set_window(u64::from(MTU) * 21 / 2);
+        path
+    }
+
+    #[test]
+    fn a_flight_ends_where_nothing_comes_back_for_a_while() {
+        let mut path = path();
+        path.send_many(at(100), 9);
+        let full = u64::from(MTU);
+        assert!(!ends_flight(&path, 100, full), "half a packet is left");
+        assert!(ends_flight(&path, 100, full * 3 / 2));
+        path.send(at(110));
+        // Acknowledgements are due at 200.
+        assert!(last_room(&path, 110) && last_room(&path, 175));
+        assert!(!last_room(&path, 176) && !last_room(&path, 300));
+        assert!(ends_flight(&path, 175, full / 2) && !ends_flight(&path, 176, full / 2));
+    }
+
+    #[test]
+    fn crumbs_are_not_worth_a_packet() {
+        let mut path = path();
+        path.send_many(at(100), 10);
+        let window = |part: u64| u64::from(MTU) * 10 + part;
+        path.notes.set_window(window(300));
+        assert!(last_room(&path, 100));
+        path.notes.set_window(window(299));
+        assert!(!last_room(&path, 100) && ends_flight(&path, 100, 0));
+    }
+
+    #[test]
+    fn acknowledgements_that_follow_each_other_leave_no_pause() {
+        let mut path = path();
+        path.send_many(at(100), 10);
+        path.send(at(190));
+        path.ack(at(200), &[1..=2]);
+        // The next ones left at the same time as these, and theirs is due now.
+        assert!(!last_room(&path, 200));
+        path.ack(at(201), &[1..=10]);
+        assert!(last_room(&path, 201), "only what left at 190 is under way");
+    }
+
+    #[test]
+    fn nothing_is_known_before_the_first_sample_or_below_a_millisecond() {
+        let mut path = TestPath::new();
+        path.notes.set_window(u64::from(MTU) * 3 / 2);
+        path.send(at(0));
+        assert!(!last_room(&path, 0));
+        let mut path = TestPath::new();
+        path.send(at(0));
+        path.ack(at(0) + std::time::Duration::from_micros(900), &[0..=0]);
+        path.notes.set_window(u64::from(MTU) * 3 / 2);
+        path.send(at(1));
+        assert!(!last_room(&path, 1));
+    }
+}
