@@ -48,8 +48,12 @@ impl Connection {
     /// first data.
     ///
     /// A server has 1-RTT keys when its first flight leaves. What an address may get before it is proven
-    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none. A client, whose
-    /// peer reads nothing before the end of the handshake, asks for something first.
+    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none.
+    ///
+    /// A client has 1-RTT keys a moment before its application asks for anything: the request would wait behind the
+    /// probe, in the pacer and on a thin way up. Who sends little needs no large datagrams; a client's probe goes with
+    /// its first data if that is more than two flights ([`Self::transmit_uploads_mtu_probe`]), or else once the
+    /// handshake is confirmed.
     pub(super) fn transmit_early_mtu_probe(
         &mut self,
         now: Instant,
@@ -57,20 +61,57 @@ impl Connection {
         buf: &mut [u8],
         ecn: Ecn,
     ) -> Option<Transmit> {
-        let handshaking = self.is_handshaking();
-        let path = self.paths.get_mut(id)?;
-        let asked = path.space.has_ack_eliciting_in_flight();
+        let path = self.paths.get(id)?;
         let early = if id == PathId::ZERO {
             !self.life.confirmed
                 && self.handshake.peer_params_seen
-                && (self.side.is_server() || !handshaking && asked)
+                && self.side.is_server()
                 && !path.network.is_validating()
         } else {
-            path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
+            path.phase == PathPhase::Opening
+                && path.space.has_ack_eliciting_in_flight()
+                && !path.network.wants_packet(now)
         };
-        if !early {
+        if early {
+            self.build_early_mtu_probe(now, id, buf, ecn)
+        } else {
+            None
+        }
+    }
+
+    /// Builds a client's probe between the end of the handshake and its confirmation, where its first data is more
+    /// than two flights: the third, at the latest, has full datagrams.
+    pub(super) fn transmit_uploads_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        if self.life.confirmed || self.side.is_server() || self.is_handshaking() {
             return None;
         }
+        let path = self.paths.get(id)?;
+        let two_flights = path.recovery.window().saturating_mul(2);
+        let early = id == PathId::ZERO
+            && path.space.has_ack_eliciting_in_flight()
+            && !path.network.is_validating()
+            && self.streams.waiting_bytes(two_flights) >= two_flights;
+        if early {
+            self.build_early_mtu_probe(now, id, buf, ecn)
+        } else {
+            None
+        }
+    }
+
+    fn build_early_mtu_probe(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        buf: &mut [u8],
+        ecn: Ecn,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(id)?;
         let size = path.mtu.early_probe_size(now)?;
         // The rest lets timers run: they stop where nothing may be sent.
         if path.network.amplification.budget() < u64::from(size) + MIN_DATAGRAM {

@@ -222,6 +222,9 @@ impl Connection {
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
+        if let Some(probe) = self.transmit_uploads_mtu_probe(now, id, buf, ecn) {
+            return Some(probe);
+        }
         if load.takes_any()
             && self.fec.has_repairs()
             && !self.has_choice_of_paths()
