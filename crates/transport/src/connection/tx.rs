@@ -16,7 +16,7 @@ use super::{
         AckWriting, write_introductions, write_other_acks, write_path_frames, write_probe,
         write_validation,
     },
-    permit::{Permit, fills_next_flight},
+    permit::Permit,
     protect::Protector,
     rx::packet_type_of,
 };
@@ -485,6 +485,8 @@ impl Connection {
         };
         let datagram_size = builder.len() + builder.remaining();
         let builder_is_empty = builder.len() == 0;
+        let asks_at_the_end =
+            level == Level::OneRtt && self.asks_at_the_end(now, id, datagram_size);
         let way = self.ack_way();
         let several = self.multipath.as_ref().filter(|_| !self.is_handshaking());
         let multipath = several.is_some();
@@ -641,14 +643,7 @@ impl Connection {
                 let path = self.paths.get_mut(id)?;
                 let protector = protector.filter(|_| !open.validates_path);
                 let protects = protector.is_some();
-                if level == Level::OneRtt
-                    && has_data
-                    && self.peer.min_ack_delay_us.is_some()
-                    && path
-                        .recovery
-                        .ends_flight(now, &path.space, datagram_size as u64)
-                    && fills_next_flight(&self.streams, path)
-                {
+                if asks_at_the_end && has_data {
                     writer.push(&Frame::ImmediateAck);
                 }
                 let datagrams =

@@ -23,8 +23,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl Recovery {
     /// Whether the window's last room, less than a full datagram, is worth a packet, since the path pauses behind it.
+    ///
+    /// Without a pacer flights are bursts, and one packet more than ten is the one that a queue of ten drops.
     pub(crate) fn last_room(&self, now: Instant, space: &PacketNumberSpace) -> bool {
-        self.room() >= self.least_part() && self.pauses(now, space)
+        self.paces() && self.room() >= self.least_part() && self.pauses(now, space)
     }
 
     /// Whether a packet of `bytes` is the last of its flight.
@@ -42,7 +44,8 @@ impl Recovery {
         if !self.rtt.has_sample() {
             return false;
         }
-        let round_trip = self.rtt.smoothed();
+        // Behind a queue that has gone, acknowledgements come earlier than the smoothed round trip says.
+        let round_trip = self.rtt.smoothed().min(self.rtt.latest());
         let pause = (round_trip / PAUSE).max(SHORTEST_PAUSE);
         let oldest = space.oldest_eliciting_sent();
         oldest.is_none_or(|sent| now.saturating_since(sent).saturating_add(pause) <= round_trip)

@@ -71,7 +71,7 @@ impl Recovery {
 
     /// Before the first RTT sample there is nothing to pace by; the initial window bounds the
     /// burst. RFC 9002 s7.7.
-    fn paces(&self) -> bool {
+    pub(super) fn paces(&self) -> bool {
         self.pacing && (self.rtt.has_sample() || self.controller.pacing_rate().is_some())
     }
 

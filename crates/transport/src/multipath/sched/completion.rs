@@ -9,7 +9,8 @@
 //! carried would come after everything else. Asked anew before every batch, the parts correct
 //! themselves. This is the water-filling behind Wu, chapter 4 (eq. 4.1-4.10), with the growth of the
 //! window in it, and with a doubt about what grows: beside the best path, one in slow start is expected
-//! as late as if it did no more than it has done.
+//! as late as if it did no more than it has done, and where it tries much more than that, beside one that is faster for
+//! certain, as if its queue dropped what it carries.
 
 use std::{cell::LazyCell, f64::consts::LN_2, time::Duration};
 
@@ -42,6 +43,13 @@ const BATCH: u64 = 2;
 /// A receive window is tight that is less than so many times what the paths hold. Any queue on one of them is missing on
 /// another then, so that every datagram has its path chosen for itself.
 const TIGHT: f64 = 1.5;
+
+/// More in flight than so many times what is proven may be more than a path and its queue hold.
+const RISKY: f64 = 1.5;
+/// What is dropped there arrives so many round trips later.
+const REPAIRED: f64 = 2.0;
+/// It need not be risked where another path delivers more than so many times what is proven.
+const LESSER: f64 = 2.0;
 
 /// What one path can do, in seconds and bytes.
 struct Course {
@@ -141,6 +149,19 @@ fn doubt(path: &PathView) -> f64 {
         let beyond = path.in_flight as f64 / proven as f64 - 1.0;
         path.min_rtt.as_secs_f64() * beyond.clamp(0.0, MOST_DOUBT)
     })
+}
+
+/// How much later data arrives if the queue of a path in slow start drops it, where another path delivers `certain`
+/// bytes a second: round trips tell of a full queue only when it has overflown, and of what was dropped there nothing
+/// is known before what left ahead of it has passed. A path that has shown more than a part of what the other does is
+/// worth that.
+fn risk(path: &PathView, certain: f64) -> f64 {
+    let Some(proven) = proven(path) else {
+        return 0.0;
+    };
+    let (round_trip, proven) = (path.min_rtt.as_secs_f64(), proven as f64);
+    let risky = path.in_flight as f64 > RISKY * proven && LESSER * proven < certain * round_trip;
+    if risky { REPAIRED * round_trip } else { 0.0 }
 }
 
 /// Data on a path beside the best one must be sure to arrive in time. The best is the one that would be the first to
@@ -244,6 +265,8 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
     paths.sort_by(|(_, a), (_, b)| a.delay.total_cmp(&b.delay));
     let rates = paths.iter().map(|(_, course)| course.rate);
     let best_rate = rates.fold(0.0, f64::max);
+    let certain = paths.iter().filter(|(path, _)| proven(path).is_none());
+    let certain = certain.map(|(_, course)| course.rate).fold(0.0, f64::max);
     let all = || paths.iter().map(|(_, course)| course);
     // Seldom needed to the hundredth of a millisecond.
     let end = LazyCell::new(|| completion(all(), bytes));
@@ -270,8 +293,9 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
                         .filter(move |(other, _)| *other != index);
                     others.map(|(_, (_, course))| course)
                 };
+                let surely = course.delay + margin.as_secs_f64() + risk(path, certain);
                 let useful = falls_to(course, path.datagram.min(view.waiting))
-                    && completes_after(others(), bytes, course.delay + margin.as_secs_f64())
+                    && completes_after(others(), bytes, surely)
                     && !(view.more_follows && holds_up(others(), course, window));
                 if !useful {
                     return None;
