@@ -7,11 +7,15 @@ use tautline_testkit::{
     apps::{PatternClient, PatternServer},
     trace::PacketTrace,
 };
-use tautline_transport::{tls::Level, units::PathId};
+use tautline_transport::{
+    connection::Event,
+    tls::Level,
+    units::{Dir, PathId},
+};
 
 use crate::{
     interop::long_chain_server,
-    kit::{Kind, Net, SECOND, Setup, headers, wire},
+    kit::{Kind, MS, Net, SECOND, Setup, headers, wire},
 };
 
 const FULL: usize = 1452;
@@ -155,4 +159,42 @@ fn a_lost_first_flight_is_repeated_as_soon_as_without_a_probe() {
         println!("{lost}: {with:.4} {without:.4}");
         assert!(with < without + 0.005, "{lost}: {with} {without}");
     }
+}
+
+/// Times of the client's packets with data and of those that probe for `FULL`, where it connects and writes `len` a
+/// millisecond later.
+fn first_data(len: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut net = Setup::new(2, wire(1, 22)).manual();
+    let connected = net.run_while(SECOND, |net| !net.client_app().saw(&Event::Connected));
+    assert!(connected, "the handshake does not end");
+    net.run_for(MS);
+    net.on_client(|client, _| {
+        let id = client.open_stream(Dir::Bi).expect("a stream");
+        client.write(id, &vec![7; len]).expect("room");
+        client.finish(id).expect("open");
+    });
+    net.run_for(2 * SECOND);
+    net.client_trace.with(0, |client| {
+        let times = |of: fn(&PacketTrace) -> bool| -> Vec<f64> {
+            let sent = client.sent.iter().filter(|packet| of(packet));
+            sent.map(|packet| packet.time.as_nanos() as f64 / 1e6)
+                .collect()
+        };
+        let probes: fn(&PacketTrace) -> bool =
+            |packet| packet.bytes == FULL && packet.stream_bytes() == 0;
+        (times(|packet| packet.stream_bytes() > 0), times(probes))
+    })
+}
+
+/// The request of a client that asks a moment after the handshake does not wait behind its probe.
+#[test]
+fn a_first_request_goes_before_the_clients_probe() {
+    let (data, probes) = first_data(300);
+    assert!(
+        !probes.is_empty() && probes[0] > data[0] + 40.0,
+        "{data:?} {probes:?}"
+    );
+    // An upload is of large datagrams from its third flight on.
+    let (data, probes) = first_data(100_000);
+    assert!(probes[0] < data[0] + 1.0, "{data:?} {probes:?}");
 }

@@ -49,7 +49,7 @@ const RISKY: f64 = 1.5;
 /// What is dropped there arrives so many round trips later.
 const REPAIRED: f64 = 2.0;
 /// It need not be risked where another path delivers more than so many times what is proven.
-const LESSER: f64 = 2.0;
+const LESSER: f64 = 4.0;
 
 /// What one path can do, in seconds and bytes.
 struct Course {
@@ -293,7 +293,13 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
                         .filter(move |(other, _)| *other != index);
                     others.map(|(_, (_, course))| course)
                 };
-                let surely = course.delay + margin.as_secs_f64() + risk(path, certain);
+                // What follows makes good use of what slow start finds out.
+                let risk = if view.more_follows {
+                    0.0
+                } else {
+                    risk(path, certain)
+                };
+                let surely = course.delay + margin.as_secs_f64() + risk;
                 let useful = falls_to(course, path.datagram.min(view.waiting))
                     && completes_after(others(), bytes, surely)
                     && !(view.more_follows && holds_up(others(), course, window));

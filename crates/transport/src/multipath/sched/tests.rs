@@ -395,3 +395,40 @@ fn a_tight_receive_window_is_shared_datagram_by_datagram() {
         assert!(run(200_000, true) > 10_000, "{name}");
     }
 }
+
+#[test]
+fn what_slow_start_may_overfill_is_left_to_a_path_that_is_faster_for_certain() {
+    let tries = PathView {
+        slow_start: true,
+        most_passed: 40_000,
+        in_flight: 80_000,
+        window: 120_000,
+        ..path(0, 44, 10)
+    };
+    let fast = |mbps| {
+        let fast = path(1, 22, mbps);
+        full(PathView {
+            capacity: Some(fast.rate),
+            ..fast
+        })
+    };
+    // All of it is there 78 ms from now over the fast path alone, on the other one after 66 ms, if nothing is lost.
+    let paths = [tries, fast(60)];
+    assert_eq!(chosen("auto", &paths, 500_000), None);
+    assert_eq!(chosen("auto", &paths, 2_000_000), Some(0));
+    let follows = SchedulerView {
+        more_follows: true,
+        ..view(&paths, 500_000)
+    };
+    let mut scheduler = registry::by_name("auto").unwrap().build();
+    assert_eq!(
+        scheduler.choose(&follows).map(|choice| choice.path.0),
+        Some(0)
+    );
+    let proven = PathView {
+        most_passed: 80_000,
+        ..tries
+    };
+    assert_eq!(chosen("auto", &[proven, fast(60)], 500_000), Some(0));
+    assert_eq!(chosen("auto", &[tries, fast(20)], 500_000), Some(0));
+}
