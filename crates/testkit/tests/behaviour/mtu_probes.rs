@@ -15,7 +15,7 @@ use tautline_transport::{
 
 use crate::{
     interop::long_chain_server,
-    kit::{Kind, MS, Net, SECOND, Setup, headers, wire},
+    kit::{Kind, Net, SECOND, Setup, headers, wire},
 };
 
 const FULL: usize = 1452;
@@ -161,40 +161,30 @@ fn a_lost_first_flight_is_repeated_as_soon_as_without_a_probe() {
     }
 }
 
-/// Times of the client's packets with data and of those that probe for `FULL`, where it connects and writes `len` a
-/// millisecond later.
-fn first_data(len: usize) -> (Vec<f64>, Vec<f64>) {
-    let mut net = Setup::new(2, wire(1, 22)).manual();
+/// An upload that leaves no moment without data is of large datagrams from its third flight on.
+#[test]
+fn a_long_upload_probes_in_its_first_flight() {
+    let mut net = Setup::new(2, link()).manual();
     let connected = net.run_while(SECOND, |net| !net.client_app().saw(&Event::Connected));
     assert!(connected, "the handshake does not end");
-    net.run_for(MS);
     net.on_client(|client, _| {
         let id = client.open_stream(Dir::Bi).expect("a stream");
-        client.write(id, &vec![7; len]).expect("room");
+        client.write(id, &[7; 100_000]).expect("room");
         client.finish(id).expect("open");
     });
     net.run_for(2 * SECOND);
     net.client_trace.with(0, |client| {
-        let times = |of: fn(&PacketTrace) -> bool| -> Vec<f64> {
-            let sent = client.sent.iter().filter(|packet| of(packet));
-            sent.map(|packet| packet.time.as_nanos() as f64 / 1e6)
-                .collect()
+        let data = || {
+            client
+                .sent
+                .iter()
+                .filter(|packet| packet.stream_bytes() > 0)
         };
-        let probes: fn(&PacketTrace) -> bool =
-            |packet| packet.bytes == FULL && packet.stream_bytes() == 0;
-        (times(|packet| packet.stream_bytes() > 0), times(probes))
-    })
-}
-
-/// The request of a client that asks a moment after the handshake does not wait behind its probe.
-#[test]
-fn a_first_request_goes_before_the_clients_probe() {
-    let (data, probes) = first_data(300);
-    assert!(
-        !probes.is_empty() && probes[0] > data[0] + 40.0,
-        "{data:?} {probes:?}"
-    );
-    // An upload is of large datagrams from its third flight on.
-    let (data, probes) = first_data(100_000);
-    assert!(probes[0] < data[0] + 1.0, "{data:?} {probes:?}");
+        let first = data().next().expect("data").time;
+        let probe = client.sent.iter().find(|packet| packet.bytes == FULL);
+        let flight = link().forward.delay;
+        assert!(probe.expect("a probe").time < first + flight);
+        let small = data().filter(|packet| packet.bytes <= LEAST).count();
+        assert!(small <= 12, "{small}");
+    });
 }

@@ -48,12 +48,8 @@ impl Connection {
     /// first data.
     ///
     /// A server has 1-RTT keys when its first flight leaves. What an address may get before it is proven
-    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none.
-    ///
-    /// A client has 1-RTT keys a moment before its application asks for anything: the request would wait behind the
-    /// probe, in the pacer and on a thin way up. Who sends little needs no large datagrams; a client's probe goes with
-    /// its first data if that is more than two flights ([`Self::transmit_uploads_mtu_probe`]), or else once the
-    /// handshake is confirmed.
+    /// must have room for the probe (RFC 9000 s8); certificates of some size leave none. A client, whose
+    /// peer reads nothing before the end of the handshake, asks for something first.
     pub(super) fn transmit_early_mtu_probe(
         &mut self,
         now: Instant,
@@ -62,15 +58,14 @@ impl Connection {
         ecn: Ecn,
     ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
+        let asked = path.space.has_ack_eliciting_in_flight();
         let early = if id == PathId::ZERO {
             !self.life.confirmed
                 && self.handshake.peer_params_seen
-                && self.side.is_server()
+                && (self.side.is_server() || !self.is_handshaking() && asked)
                 && !path.network.is_validating()
         } else {
-            path.phase == PathPhase::Opening
-                && path.space.has_ack_eliciting_in_flight()
-                && !path.network.wants_packet(now)
+            path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
         };
         if early {
             self.build_early_mtu_probe(now, id, buf, ecn)
@@ -79,8 +74,8 @@ impl Connection {
         }
     }
 
-    /// Builds a client's probe between the end of the handshake and its confirmation, where its first data is more
-    /// than two flights: the third, at the latest, has full datagrams.
+    /// Builds a client's early probe where its first data, more than two flights, leaves no moment in which there is
+    /// nothing else to send: the third flight, at the latest, has full datagrams.
     pub(super) fn transmit_uploads_mtu_probe(
         &mut self,
         now: Instant,
