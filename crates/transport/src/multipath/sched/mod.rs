@@ -142,7 +142,10 @@ impl PathView {
     /// transfer is found out when everything else has arrived.
     pub fn takes(&self) -> u64 {
         let queue = self.overflow.map_or(u64::MAX, |overflow| {
-            let holds = overflow.saturating_sub(1).max(FEWEST * self.datagram);
+            // Less by half a datagram: a queue counts headers, too, and holds no more packets where they are a little
+            // smaller, as those with codes are.
+            let holds = overflow.saturating_sub(self.datagram / 2);
+            let holds = holds.max(FEWEST * self.datagram);
             holds.saturating_sub(self.in_flight)
         });
         queue.min(self.room())

@@ -253,8 +253,14 @@ fn a_queue_is_not_filled_to_where_it_overflows() {
         Some(50_000)
     );
     let held = choice(100_000, Some(110_001));
-    assert_eq!(held.map(|choice| choice.bytes), Some(10_000));
+    assert_eq!(held.map(|choice| choice.bytes), Some(9_401));
     assert!(choice(109_900, Some(110_001)).is_none());
+    // It dropped the packet behind 73 of full size; no more of those that are six bytes smaller pass.
+    let smaller = PathView {
+        datagram: 1_452,
+        ..filled(73 * 1_446, Some(74 * 1_452))
+    };
+    assert!(choose("auto", &[smaller], 1_000_000).is_none());
     // What a path is refused goes on another one.
     let paths = [filled(109_900, Some(110_001)), path(1, 100, 10)];
     assert_eq!(chosen("auto", &paths, 1_000_000), Some(1));
