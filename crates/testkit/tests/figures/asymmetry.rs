@@ -77,12 +77,13 @@ fn list(name: &str, default: &str) -> Vec<String> {
 /// satcom-c1.
 #[test]
 fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
-    let (from, to) = (secs(30), secs(120));
+    let from = secs(30);
     let thin = |loss| satellite(20_000, 200, loss);
-    let mut alone = CrossTrial::of(1, thin(0.0), []).with_cross_traffic();
-    alone.upload_transport = behaviour("standard");
-    let alone = run(&alone, to);
-    let call_of = |report: &CrossReport| report.constant.as_ref().expect("a call").rate(from, to);
+    let alone = |to| {
+        let mut alone = CrossTrial::of(1, thin(0.0), []).with_cross_traffic();
+        alone.upload_transport = behaviour("standard");
+        run(&alone, to)
+    };
     for (congestion, loss) in [
         ("cubic", 0.0),
         ("bbr3", 0.0),
@@ -90,8 +91,17 @@ fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
         ("bbr3-taut", 0.0),
         ("bbr3-taut", 0.01),
     ] {
+        // What a single seed has differs from another's by a fiftieth, with `bbr3` and loss by a tenth.
+        let (seeds, to) = match (congestion, loss) {
+            ("bbr3", 0.01) => (25, secs(120)),
+            ("bbr3-taut", 0.0) => (9, secs(300)),
+            (_, 0.01) => (9, secs(120)),
+            _ => (3, secs(120)),
+        };
+        let alone = alone(to);
+        let call_of =
+            |report: &CrossReport| report.constant.as_ref().expect("a call").rate(from, to);
         let of = |link: LinkConfig, policy: &str| -> Vec<CrossReport> {
-            let seeds = if loss > 0.0 { 9 } else { 3 };
             let played = (1..=seeds).map(|seed| {
                 let trial = trial(seed, link.clone(), congestion, policy);
                 run(&trial.with_cross_traffic(), to)
@@ -115,13 +125,17 @@ fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
              {cross:.3}; {acks:.4} ACKs per data packet",
             loss * 100.0,
         );
-        let plain = run(
-            &trial(1, thin(loss), congestion, "standard").with_cross_traffic(),
-            to,
-        );
-        let beside = plain.cross_rate(from, to) / alone.cross_rate(from, to);
+        let plain: Vec<CrossReport> = (1..=3)
+            .map(|seed| trial(seed, thin(loss), congestion, "standard").with_cross_traffic())
+            .map(|trial| run(&trial, to))
+            .collect();
+        let beside = middle(&plain, &|report| {
+            report.cross_rate(from, to) / alone.cross_rate(from, to)
+        });
+        // `bbr3-taut` fills the way down either way.
+        let least = if congestion == "bbr3-taut" { 0.98 } else { 1.0 };
         assert!(
-            goodput(&thinned[0]) > goodput(&plain),
+            middle(&thinned, &goodput) > least * middle(&plain, &goodput),
             "{congestion} {loss}"
         );
         assert!(

@@ -1,5 +1,7 @@
 //! `cubic` by itself, beside `newreno`, and against each.
 
+use std::time::Duration;
+
 use tautline_sim::PAYLOAD_SHARE;
 use tautline_testkit::figure::{Flow, Trial, median};
 
@@ -64,7 +66,8 @@ fn shares_a_short_path_with_newreno() {
     }
 }
 
-/// RFC 9438 s5.8 (fast convergence): a second flow gets its half.
+/// RFC 9438 s5.8 (fast convergence): a second flow gets its half. The median of times to begin: what its start-up loses, and
+/// with it the window that it begins with, depends on the state of the queue.
 #[test]
 fn two_flows_converge() {
     for (name, from, to) in [
@@ -72,12 +75,13 @@ fn two_flows_converge() {
         ("cellular", 40, 120),
         ("terrestrial", 60, 180),
     ] {
-        let jain = median(seeds().map(|seed| {
+        let jain = median((0..7).map(|tenth| {
+            let begin = secs(5) + Duration::from_millis(100 * tenth);
             let flows = [
                 Flow::endless("cubic"),
-                Flow::endless("cubic").starting(secs(5)),
+                Flow::endless("cubic").starting(begin),
             ];
-            let report = run(&Trial::of(seed, named(name), flows), secs(to));
+            let report = run(&Trial::of(1, named(name), flows), secs(to));
             let used = report
                 .flows
                 .iter()
