@@ -73,8 +73,7 @@ fn list(name: &str, default: &str) -> Vec<String> {
 
 /// The satellite of the study with a hundredth of its rate back: an upload and a call share the
 /// return path with the ACKs of the download, which keeps its goodput and leaves them theirs; without a policy all of them lose.
-/// Medians from 30 s on, of nine seeds where packets are lost; longer and for all rates: plan
-/// satcom-c1.
+/// Medians of seeds from 30 s on; longer and for all rates: plan satcom-c1.
 #[test]
 fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
     let from = secs(30);
@@ -132,18 +131,15 @@ fn a_thin_return_path_carries_a_download_an_upload_and_a_call() {
         let beside = middle(&plain, &|report| {
             report.cross_rate(from, to) / alone.cross_rate(from, to)
         });
-        // `bbr3-taut` fills the way down either way.
-        let least = if congestion == "bbr3-taut" { 0.98 } else { 1.0 };
-        assert!(
-            middle(&thinned, &goodput) > least * middle(&plain, &goodput),
-            "{congestion} {loss}"
-        );
+        let gain = middle(&thinned, &goodput) / middle(&plain, &goodput);
+        println!("  {gain:.4} of the goodput without a policy");
+        assert!(gain > 1.0, "{congestion} {loss}: {gain}");
         assert!(
             beside < 0.5,
             "{congestion} {loss}: {beside} without a policy"
         );
-        // `bbr3` falls at 1 % in whichever round the chance has it, symmetric or not: two medians of
-        // nine are further apart than the bar. The ten seeds of the plan meet it.
+        // `bbr3` falls at 1 % in whichever round the chance has it, symmetric or not: medians of 25
+        // are still further apart than the bar. The ten seeds of the plan meet it.
         let least = if congestion == "bbr3" && loss > 0.0 {
             0.98
         } else {

@@ -1,7 +1,7 @@
-//! What is asked of the peer's acknowledgements, path by path: ACK_FREQUENCY.
+//! What is asked of the peer's acknowledgements, path by path: ACK_FREQUENCY, and IMMEDIATE_ACK at the end of a flight.
 //!
 //! Owns: which paths are asked, what the policy is shown, how requests are numbered. Does not own: what is
-//! wished for (`ack/`), what is in force (`path/ack_frequency.rs`).
+//! wished for (`ack/`), what is in force (`path/ack_frequency.rs`), when a flight ends (`recovery/flight.rs`).
 //!
 //! The rule: a request concerns the path that carries it. Paths for data are asked: none that is silent, unproven
 //! or abandoned, and none in reserve while another works. What the policy counts as the return path is the
@@ -15,7 +15,23 @@ use crate::{
     ack::SendView, multipath::PathStatus, observe, path::Path, time::Instant, units::PathId,
 };
 
+/// More than so many packets without an acknowledgement are not usual. RFC 9000 s13.2.2.
+const USUAL_THRESHOLD: u64 = 1;
+
 impl Connection {
+    /// Whether a datagram of `bytes` is the last of its flight, and its acknowledgement is worth being asked for. Who
+    /// wants few acknowledgements asks for none.
+    pub(super) fn asks_at_the_end(&self, now: Instant, id: PathId, bytes: usize) -> bool {
+        let Some(path) = self.paths.get(id) else {
+            return false;
+        };
+        let wished = path.ack_frequency.last;
+        self.peer.min_ack_delay_us.is_some()
+            && path.recovery.ends_flight(now, &path.space, bytes as u64)
+            && wished.is_none_or(|wished| wished.ack_eliciting_threshold <= USUAL_THRESHOLD)
+            && self.fills_flights(path, 1)
+    }
+
     /// Tells the ACK policy, about once a round trip, how the path does, and asks what it wants of
     /// the peer.
     pub(super) fn review_ack_frequency(&mut self, now: Instant, id: PathId) {

@@ -12,7 +12,7 @@ use crate::{
     path::{MIN_DATAGRAM, PathPhase},
     time::Instant,
     tls::Level,
-    units::{Ecn, PathId},
+    units::{Ecn, PathId, Side},
     wire::Frame,
 };
 
@@ -43,9 +43,9 @@ impl Connection {
         self.build_mtu_probe(now, id, buf, ecn, size)
     }
 
-    /// Builds a probe while the handshake is under way, or a further path is being validated, when there is
-    /// nothing else to send: whether full datagrams arrive is known a round trip sooner, and so for the
-    /// first data.
+    /// Builds a probe while the handshake is under way, or a further path is being validated: whether full datagrams
+    /// arrive is known a round trip sooner, and so for the first data. When there is nothing else to send (`idle`);
+    /// a client's also among its first data, if that is more than two flights and leaves no such moment.
     ///
     /// A server has 1-RTT keys when its first flight leaves. What an address may get before it is proven
     /// must have room for the probe (RFC 9000 s8); certificates of some size leave none. A client, whose
@@ -56,56 +56,27 @@ impl Connection {
         id: PathId,
         buf: &mut [u8],
         ecn: Ecn,
+        idle: bool,
     ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
         let asked = path.space.has_ack_eliciting_in_flight();
         let early = if id == PathId::ZERO {
             !self.life.confirmed
                 && self.handshake.peer_params_seen
-                && (self.side.is_server() || !self.is_handshaking() && asked)
                 && !path.network.is_validating()
+                && match self.side {
+                    Side::Server => idle,
+                    Side::Client => {
+                        let keys = !self.is_handshaking();
+                        keys && asked && (idle || self.fills_flights(path, 2))
+                    }
+                }
         } else {
-            path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
+            idle && path.phase == PathPhase::Opening && asked && !path.network.wants_packet(now)
         };
-        if early {
-            self.build_early_mtu_probe(now, id, buf, ecn)
-        } else {
-            None
-        }
-    }
-
-    /// Builds a client's early probe where its first data, more than two flights, leaves no moment in which there is
-    /// nothing else to send: the third flight, at the latest, has full datagrams.
-    pub(super) fn transmit_uploads_mtu_probe(
-        &mut self,
-        now: Instant,
-        id: PathId,
-        buf: &mut [u8],
-        ecn: Ecn,
-    ) -> Option<Transmit> {
-        if self.life.confirmed || self.side.is_server() || self.is_handshaking() {
+        if !early {
             return None;
         }
-        let path = self.paths.get(id)?;
-        let two_flights = path.recovery.window().saturating_mul(2);
-        let early = id == PathId::ZERO
-            && path.space.has_ack_eliciting_in_flight()
-            && !path.network.is_validating()
-            && self.streams.waiting_bytes(two_flights) >= two_flights;
-        if early {
-            self.build_early_mtu_probe(now, id, buf, ecn)
-        } else {
-            None
-        }
-    }
-
-    fn build_early_mtu_probe(
-        &mut self,
-        now: Instant,
-        id: PathId,
-        buf: &mut [u8],
-        ecn: Ecn,
-    ) -> Option<Transmit> {
         let path = self.paths.get_mut(id)?;
         let size = path.mtu.early_probe_size(now)?;
         // The rest lets timers run: they stop where nothing may be sent.

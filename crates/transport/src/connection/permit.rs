@@ -41,8 +41,6 @@ impl Permit {
 
 /// What a packet takes beside the stream data in it, at most for what is usual.
 const PACKET_OVERHEAD: u64 = MIN_PACKET_ROOM as u64;
-/// More than so many packets without an acknowledgement are not usual. RFC 9000 s13.2.2.
-const USUAL_THRESHOLD: u64 = 1;
 
 impl Connection {
     /// The size of the next datagram on a path: a full one; where the window has no room for that, what room it
@@ -63,7 +61,7 @@ impl Connection {
         let ends = || {
             !self.config.fec.padding
                 && path.recovery.last_room(now, &path.space)
-                && self.fills_next_flight(path)
+                && self.fills_flights(path, 1)
         };
         if waiting > 0 && (fits || ends()) {
             usize::try_from(room).unwrap_or(full)
@@ -72,24 +70,10 @@ impl Connection {
         }
     }
 
-    /// Whether a datagram of `bytes` is the last of its flight, and its acknowledgement is worth being asked for. Who
-    /// wants few acknowledgements asks for none.
-    pub(super) fn asks_at_the_end(&self, now: Instant, id: PathId, bytes: usize) -> bool {
-        let Some(path) = self.paths.get(id) else {
-            return false;
-        };
-        let wished = path.ack_frequency.last;
-        self.peer.min_ack_delay_us.is_some()
-            && path.recovery.ends_flight(now, &path.space, bytes as u64)
-            && wished.is_none_or(|wished| wished.ack_eliciting_threshold <= USUAL_THRESHOLD)
-            && self.fills_next_flight(path)
-    }
-
-    /// Whether the next flight will leave something behind: otherwise all is there as soon, whatever goes with this
-    /// one.
-    fn fills_next_flight(&self, path: &Path) -> bool {
-        let window = path.recovery.window();
-        self.streams.waiting_bytes(window) >= window
+    /// Whether what waits fills the next so many flights: otherwise all is there as soon, whatever goes with this one.
+    pub(super) fn fills_flights(&self, path: &Path, flights: u64) -> bool {
+        let windows = path.recovery.window().saturating_mul(flights);
+        self.streams.waiting_bytes(windows) >= windows
     }
 
     /// What may be sent on a path now. `batching` skips the pacer, which was asked for the batch.

@@ -222,7 +222,7 @@ impl Connection {
         if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
             return Some(probe);
         }
-        if let Some(probe) = self.transmit_uploads_mtu_probe(now, id, buf, ecn) {
+        if let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn, false) {
             return Some(probe);
         }
         if load.takes_any()
@@ -288,7 +288,7 @@ impl Connection {
             if let Some(probe) = self.transmit_mtu_probe(now, id, buf, ecn) {
                 return Some(probe);
             }
-            if idle && let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn) {
+            if idle && let Some(probe) = self.transmit_early_mtu_probe(now, id, buf, ecn, true) {
                 return Some(probe);
             }
             let dry = idle && load == Load::ANY;

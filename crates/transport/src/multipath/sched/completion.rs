@@ -152,7 +152,7 @@ fn doubt(path: &PathView) -> f64 {
 }
 
 /// How much later data arrives if the queue of a path in slow start drops it, where another path delivers `certain`
-/// bytes a second: round trips tell of a full queue only when it has overflown, and of what was dropped there nothing
+/// bytes a second: round trips tell of a full queue only when it has overflowed, and of what was dropped there nothing
 /// is known before what left ahead of it has passed. A path that has shown more than a part of what the other does is
 /// worth that.
 fn risk(path: &PathView, certain: f64) -> f64 {
