@@ -486,7 +486,14 @@ impl StreamSet {
         if self.waiting.is_empty() || self.send_room() < self.send_buffer_bytes / 8 {
             return;
         }
-        for id in std::mem::take(&mut self.waiting) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        // Whoever writes first takes most of the room, and what the others would fill it with leaves later.
+        let turn = |id: &StreamId| {
+            let priority = self.table.get(*id).map(|stream| stream.priority);
+            priority.map(|it| (it.urgency, if it.incremental { None } else { Some(*id) }))
+        };
+        waiting.sort_by_key(turn);
+        for id in waiting {
             if let Some(stream) = self.table.get_mut(id) {
                 stream.waiting = false;
                 self.wake_writer(id);

@@ -754,6 +754,41 @@ fn send_buffer_is_shared() {
     assert!(client.write(a, &[1; 50_000]).unwrap() > 0);
 }
 
+/// Room in the send buffer goes to whoever is sent first: what others fill it with leaves later.
+#[test]
+fn writers_are_woken_in_the_order_in_which_they_are_sent() {
+    let mut config = small_config();
+    config.send_buffer_bytes = 10_000;
+    config.max_concurrent_uni_streams = 10;
+    config.stream_receive_window = WindowConfig::fixed(100_000);
+    let mut client = set(Side::Client, &config);
+    let ids: Vec<StreamId> = (0..5).map(|_| client.open(Dir::Uni).unwrap()).collect();
+    // The last one but one is the most urgent; the first two take turns, after all others.
+    let priority = |urgency, incremental| Priority {
+        urgency,
+        incremental,
+    };
+    client.set_priority(ids[0], priority(5, true));
+    client.set_priority(ids[1], priority(5, true));
+    client.set_priority(ids[3], priority(1, false));
+    // They are cut short in an order that is none of these.
+    for index in [1, 4, 0, 2, 3] {
+        client.write(ids[index], &[1; 50_000]).unwrap();
+    }
+    let sent = packets(&mut client);
+    for token in sent.iter().flat_map(|packet| &packet.tokens) {
+        client.on_acked(*token);
+    }
+    let woken: Vec<usize> = events(&mut client)
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::Writable(id) => ids.iter().position(|it| it == id),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(woken, [3, 2, 4, 1, 0]);
+}
+
 #[test]
 fn windows_are_granted_and_tuned() {
     let mut server = server();
