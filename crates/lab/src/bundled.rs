@@ -68,6 +68,7 @@ pub const PLANS: &[Bundled] = plans![
     "mp-rtt",
     "mp-unlike",
     "mp-pages",
+    "mp-objects",
     "mp-video",
     "mp-priority",
     "mp-buffer",

@@ -202,6 +202,38 @@ fn times(links: &[LinkConfig], bytes: u64, congestion: &str, seeds: u64) -> Vec<
         .collect()
 }
 
+/// Mean of the times at which objects are there, by that of the last one. One after the other, at an even rate: a half.
+fn mean_by_last(links: &[LinkConfig], bytes: u64) -> f64 {
+    let (mut net, _) = over(1, links, "auto", &[bytes; 30], |setup| setup);
+    let took = fetch_time(&mut net, 60 * SECOND);
+    let fetches = &net.client_app().fetches;
+    let done = || fetches.iter().map(|fetch| fetch.done_at.expect("there"));
+    let last = done().max().expect("some");
+    let before = done().map(|at| last.saturating_since(at).as_secs_f64());
+    1.0 - before.sum::<f64>() / fetches.len() as f64 / took
+}
+
+/// Of objects one after the other a slower path carries those that the faster one does not finish first.
+#[test]
+fn a_slower_path_holds_up_no_object_that_the_faster_one_finishes() {
+    let links = [wire(20, 15), wire(10, 300)];
+    for bytes in [100_000, 300_000] {
+        let mean = mean_by_last(&links, bytes);
+        println!("{bytes}: {mean:.3}");
+        assert!(mean < 0.57, "{bytes}: {mean}");
+    }
+}
+
+/// Objects that wait for room in the send buffer get it in the order in which they leave.
+#[test]
+fn large_objects_come_one_after_the_other() {
+    for bytes in [300_000, 1_000_000] {
+        let mean = mean_by_last(&[wire(20, 15)], bytes);
+        println!("{bytes}: {mean:.3}");
+        assert!(mean < 0.57, "{bytes}: {mean}");
+    }
+}
+
 #[test]
 fn jitter_is_no_queue() {
     let [leo, lte] = ["leo", "lte"].map(|name| links::by_name(name).unwrap());

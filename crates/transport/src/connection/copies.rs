@@ -144,7 +144,7 @@ impl Connection {
         };
         let first = end(self);
         self.fec.copying = true;
-        let load = Load::All(choice.bytes);
+        let load = Load::all(choice);
         let transmit = self.transmit_choice(now, choice, load, buf, max_segments);
         self.fec.copying = false;
         if let Some(path) = self.paths.get_mut(choice.path)
@@ -220,6 +220,7 @@ impl Connection {
                 found = Some(Choice {
                     path: by.id,
                     bytes: by.datagram,
+                    ahead: 0,
                 });
                 break;
             }

@@ -55,10 +55,10 @@ impl HeldBack {
 /// What a datagram may carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Whatever waits, up to so many bytes of datagrams at once.
-    All(u64),
+    /// Whatever waits, up to so many bytes of datagrams at once, of the streams behind so many bytes if there are.
+    All { bytes: u64, ahead: u64 },
     /// Likewise, without what is sent again: that waits for another path.
-    New(u64),
+    New { bytes: u64, ahead: u64 },
     /// Data that is pinned to the path, and what belongs to the path.
     Pinned,
     /// Only what belongs to the path, and acknowledgements.
@@ -67,7 +67,14 @@ pub(super) enum Load {
 
 impl Load {
     /// Anything, as much as window and pacer allow.
-    pub(super) const ANY: Self = Self::All(u64::MAX);
+    pub(super) const ANY: Self = Self::All {
+        bytes: u64::MAX,
+        ahead: 0,
+    };
+
+    pub(super) const fn all(Choice { bytes, ahead, .. }: Choice) -> Self {
+        Self::All { bytes, ahead }
+    }
 
     pub(super) fn takes_data(self) -> bool {
         self != Self::Own
@@ -75,14 +82,14 @@ impl Load {
 
     pub(super) fn limit(self) -> u64 {
         match self {
-            Self::All(bytes) | Self::New(bytes) => bytes,
+            Self::All { bytes, .. } | Self::New { bytes, .. } => bytes,
             Self::Pinned | Self::Own => u64::MAX,
         }
     }
 
     /// Whether what may go on any path may go here.
     pub(super) fn takes_any(self) -> bool {
-        matches!(self, Self::All(_) | Self::New(_))
+        matches!(self, Self::All { .. } | Self::New { .. })
     }
 
     /// Whose data it is on a path.
@@ -90,7 +97,11 @@ impl Load {
         Takes {
             pinned_to: path,
             free: self.takes_any(),
-            again: !matches!(self, Self::New(_)),
+            again: !matches!(self, Self::New { .. }),
+            ahead: match self {
+                Self::All { ahead, .. } | Self::New { ahead, .. } => ahead,
+                Self::Pinned | Self::Own => 0,
+            },
         }
     }
 }
@@ -279,13 +290,15 @@ impl Connection {
         let mixed = waiting.filter(|waiting| waiting.is_mixed());
         let Some(mixed) = mixed else {
             let choice = self.choose_path(now, waiting)?;
-            return Some((choice, Load::All(choice.bytes)));
+            return Some((choice, Load::all(choice)));
         };
         if let Some(choice) = self.choose_path(now, Some(mixed.lost_alone())) {
-            return Some((choice, Load::All(choice.bytes)));
+            let bytes = choice.bytes;
+            return Some((choice, Load::All { bytes, ahead: 0 }));
         }
         let choice = self.choose_path(now, Some(mixed))?;
-        Some((choice, Load::New(choice.bytes)))
+        let Choice { bytes, ahead, .. } = choice;
+        Some((choice, Load::New { bytes, ahead }))
     }
 
     /// Asks the scheduler about the paths that work. `waiting`: in the streams; without any, for a datagram

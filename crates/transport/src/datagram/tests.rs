@@ -37,6 +37,7 @@ fn write(queue: &mut DatagramQueue, room: usize) -> Vec<u64> {
         pinned_to: PathId::ZERO,
         free: true,
         again: true,
+        ahead: 0,
     };
     queue.write(takes, &mut writer);
     tokens

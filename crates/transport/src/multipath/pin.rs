@@ -50,6 +50,8 @@ pub(crate) struct Takes {
     pub(crate) free: bool,
     /// Of what is not pinned, also what was sent before and lost: else that waits for another path.
     pub(crate) again: bool,
+    /// Of several streams that go one after the other, those that wait behind so many bytes.
+    pub(crate) ahead: u64,
 }
 
 impl Takes {

@@ -364,7 +364,8 @@ impl Recovery {
         if let Some(sample) = &rate {
             self.capacity.on_sample(sample, self.round_trips());
             if rtt_sample.is_some() {
-                self.sampled_in_flight = [sample.tx_in_flight, self.sampled_in_flight[0]];
+                let passed = sample.tx_in_flight.min(sample.delivered);
+                self.sampled_in_flight = [passed, self.sampled_in_flight[0]];
                 self.note_standstill(newly, sample.tx_in_flight, now);
             }
         }

@@ -7,7 +7,7 @@
 //! Without pins nothing of this runs. Between the streams of a pin and others the more urgent one goes
 //! first; of the same urgency they share.
 
-use super::{Stream, StreamSet, sched::StreamScheduler};
+use super::{Stream, StreamSet, sched::StreamScheduler, send::SendHalf};
 use crate::{
     multipath::{Hold, PathPin, Takes},
     time::Instant,
@@ -192,7 +192,10 @@ impl StreamSet {
         if !takes.free {
             return None;
         }
-        let next = self.scheduler.next();
+        let next = match takes.ahead {
+            0 => self.scheduler.next(),
+            ahead => self.next_behind(ahead),
+        };
         if takes.again {
             return next;
         }
@@ -201,6 +204,18 @@ impl StreamSet {
             Some(stream) => Some(stream.id),
             None => self.oldest_with_new_data(),
         }
+    }
+
+    /// The next one that other paths will not have finished once they have delivered `ahead` bytes.
+    #[cold]
+    fn next_behind(&mut self, ahead: u64) -> Option<StreamId> {
+        let table = &self.table;
+        let waiting = |id| {
+            let send = table.get(id).and_then(|stream| stream.send.as_ref());
+            let (lost, new) = send.map_or((0, 0), SendHalf::waiting_bytes);
+            lost.saturating_add(new)
+        };
+        self.scheduler.next_behind(ahead, &waiting)
     }
 
     /// The most urgent stream, and of those the one opened first, that has data that was not sent before:
@@ -387,6 +402,7 @@ mod tests {
             pinned_to: path,
             free,
             again: true,
+            ahead: 0,
         }
     }
 
@@ -467,6 +483,25 @@ mod tests {
         again.on_sent(segment, segment.len, false);
         assert_eq!(set.next_for(new), None);
         assert!(!set.has_data_for(new) && set.has_data_for(on(HERE, true)));
+    }
+
+    #[test]
+    fn a_slower_path_carries_who_waits_behind_what_others_deliver() {
+        let (mut set, ids) = streams(3);
+        let behind = |ahead| Takes {
+            ahead,
+            ..on(HERE, true)
+        };
+        assert_eq!(set.next_for(behind(999)), Some(ids[0]));
+        assert_eq!(set.next_for(behind(1_000)), Some(ids[1]));
+        assert_eq!(set.next_for(behind(9_000)), Some(ids[2]), "the last one");
+        // Whose turn it is on the faster path is not changed by it.
+        assert_eq!(set.next_for(on(HERE, true)), Some(ids[0]));
+        let new = Takes {
+            again: false,
+            ..behind(1_000)
+        };
+        assert_eq!(set.next_for(new), Some(ids[1]));
     }
 
     #[test]

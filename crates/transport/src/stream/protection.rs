@@ -73,6 +73,7 @@ mod tests {
         pinned_to: PathId::ZERO,
         free: true,
         again: true,
+        ahead: 0,
     };
 
     #[test]

@@ -285,6 +285,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
             if course.overfills && (index > 0 || 2.0 * course.rate < best_rate) {
                 return None;
             }
+            let mut ahead = 0.0;
             if index > 0 {
                 let others = || {
                     let others = paths
@@ -306,10 +307,15 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
                 if !useful {
                     return None;
                 }
+                // A window that the receiver opens bit by bit is for the streams in their order.
+                if !view.held_back {
+                    let arrives = path.one_way_delay().saturating_sub(margin);
+                    ahead = delivered(others(), arrives.as_secs_f64());
+                }
             }
-            Some((path, course))
+            Some((path, course, ahead))
         });
-    let (path, course) = chosen?;
+    let (path, course, ahead) = chosen?;
     let most = path.takes().max(path.datagram);
     let bytes = if view.held_back && is_tight(&paths, window) {
         path.datagram
@@ -321,6 +327,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
     Some(Choice {
         path: path.id,
         bytes,
+        ahead: ahead as u64,
     })
 }
 

@@ -100,9 +100,11 @@ impl PathView {
     /// beyond the queue of what was in flight then. No more of that can stand than is in flight now.
     fn round_trip(&self) -> Duration {
         let longer = self.recent_rtt.saturating_sub(self.min_rtt);
-        let unexplained = longer.saturating_sub(self.queue_behind(self.sampled_in_flight));
+        let expected = self.queue_behind(self.sampled_in_flight);
+        let unexplained = longer.saturating_sub(expected);
         let drained = self.rate.time_for(self.in_flight);
-        self.min_rtt + unexplained.min(drained) + self.queue_behind(self.in_flight)
+        let queue = unexplained.min(drained) + self.queue_behind(self.in_flight);
+        self.min_rtt + queue.saturating_sub(expected.saturating_sub(longer))
     }
 
     /// What is in flight beyond what the path holds stands in a queue, as far as its capacity is known.
@@ -192,6 +194,9 @@ pub struct Choice {
     pub path: PathId,
     /// Bytes it may carry before the scheduler wants to be asked again.
     pub bytes: u64,
+    /// Bytes of what waits that the others will have delivered before any of this arrives: of several streams that go one
+    /// after the other, those behind so many are better served by this path, and the others finished sooner by theirs.
+    pub ahead: u64,
 }
 
 /// The path-scheduling policy of one connection.

@@ -25,6 +25,7 @@ impl Scheduler for RoundRobin {
         Some(Choice {
             path: path.id,
             bytes: path.datagram,
+            ahead: 0,
         })
     }
 }
@@ -62,6 +63,7 @@ impl Scheduler for Weighted {
         Some(Choice {
             path: path.id,
             bytes: path.datagram,
+            ahead: 0,
         })
     }
 

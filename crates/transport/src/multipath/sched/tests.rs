@@ -438,3 +438,48 @@ fn what_slow_start_may_overfill_is_left_to_a_path_that_is_faster_for_certain() {
     assert_eq!(chosen("auto", &[proven, fast(60)], 500_000), Some(0));
     assert_eq!(chosen("auto", &[tries, fast(20)], 500_000), Some(0));
 }
+
+#[test]
+fn others_deliver_something_before_what_goes_by_a_slower_path_is_there() {
+    let choice = |held_back| {
+        let paths = [full(path(0, 20, 10)), path(1, 100, 10)];
+        let view = SchedulerView {
+            held_back,
+            ..view(&paths, 1_000_000)
+        };
+        let mut scheduler = registry::by_name("auto").unwrap().build();
+        scheduler.choose(&view).unwrap()
+    };
+    // 40 ms at 10 Mb/s, but for what is uncertain of arrivals.
+    let Choice {
+        path: id, ahead, ..
+    } = choice(false);
+    assert_eq!(id, PathId(1));
+    assert!((45_000..=50_000).contains(&ahead), "{ahead}");
+    assert_eq!(choice(true).ahead, 0, "streams in their order");
+    let first = choose("auto", &[path(0, 20, 10), path(1, 100, 10)], 1_000_000).unwrap();
+    assert_eq!((first.path, first.ahead), (PathId(0), 0));
+    let paths = [full(path(0, 20, 10)), path(1, 100, 10)];
+    assert_eq!(choose("min-rtt", &paths, 1_000_000).unwrap().ahead, 0);
+}
+
+#[test]
+fn what_passed_without_a_queue_is_expected_to_pass_without_one() {
+    // 44 ms of what is in flight at 20 Mb/s. As much took 25 ms a round trip ago.
+    let path = PathView {
+        capacity: Some(Rate::from_bits_per_second(20_000_000)),
+        in_flight: 110_000,
+        sampled_in_flight: 100_000,
+        recent_rtt: Duration::from_millis(25),
+        ..path(0, 24, 50)
+    };
+    let way = path.one_way_delay();
+    // A millisecond then, and the 10,000 bytes that it is more now.
+    assert_eq!(way, Duration::from_millis(12 + 1 + 4));
+    assert!(!path.queues() || path.longest_without_queue < Duration::from_millis(29));
+    let lost = PathView {
+        sampled_in_flight: 60_000,
+        ..path
+    };
+    assert_eq!(lost.one_way_delay(), Duration::from_millis(12 + 1 + 20));
+}

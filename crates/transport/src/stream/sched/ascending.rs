@@ -24,6 +24,11 @@ impl Ascending {
         self.ids.front().copied()
     }
 
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = StreamId> {
+        self.ids.iter().copied()
+    }
+
     /// Does nothing when it is there already.
     pub(super) fn insert(&mut self, id: StreamId) {
         if self.ids.back().is_none_or(|last| *last < id) {
@@ -71,6 +76,7 @@ mod tests {
                     prop_assert_eq!(ours.remove(id), plain.remove(&id));
                 }
                 prop_assert_eq!(ours.first(), plain.first().copied());
+                prop_assert!(ours.iter().eq(plain.iter().copied()));
                 prop_assert_eq!(ours.is_empty(), plain.is_empty());
             }
             while let Some(first) = plain.pop_first() {

@@ -1,6 +1,6 @@
 //! The stream that has been ready longest, until it has nothing more to send.
 
-use super::{Priority, StreamScheduler, ring::Ring};
+use super::{Priority, StreamScheduler, behind::one_after_the_other, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `fifo`: no sharing; a stream that goes quiet and comes back queues at the end.
@@ -30,6 +30,10 @@ impl StreamScheduler for Fifo {
 
     fn next(&mut self) -> Option<StreamId> {
         self.ring.front()
+    }
+
+    fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
+        one_after_the_other(self.ring.iter(), ahead, waiting)
     }
 
     fn on_sent(&mut self, _id: StreamId, _bytes: u64) {}

@@ -8,6 +8,7 @@
 //! To add a variant: one file here and one line in `registry.rs`.
 
 mod ascending;
+mod behind;
 mod deadline;
 mod fifo;
 mod priority;
@@ -43,6 +44,9 @@ impl Default for Priority {
 /// receiver's application is woken for more than one packet's worth at a time.
 const TURN_BYTES: u64 = 8 * 1024;
 
+/// More streams are not looked at, for every packet, for one that other paths will not have finished.
+const MOST_PASSED_OVER: usize = 64;
+
 /// The stream-scheduling policy of one connection.
 ///
 /// The stream room tells it which streams became ready or went quiet; it answers which one goes
@@ -64,6 +68,12 @@ pub trait StreamScheduler: fmt::Debug + Send {
     }
     /// The stream to write next; `None` when none is ready.
     fn next(&mut self) -> Option<StreamId>;
+    /// In place of [`Self::next`] where other paths will have delivered `ahead` bytes before anything of this arrives: the
+    /// stream that will not be finished by then, which of those is next. `waiting`: bytes that wait in a stream.
+    fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
+        let _ = (ahead, waiting);
+        self.next()
+    }
     /// `bytes` of `id` were put into a packet; it may still be ready.
     fn on_sent(&mut self, id: StreamId, bytes: u64);
 }

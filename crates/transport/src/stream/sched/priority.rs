@@ -1,6 +1,11 @@
 //! Extensible priorities. RFC 9218.
 
-use super::{Priority, StreamScheduler, TURN_BYTES, ascending::Ascending, ring::Ring};
+use super::{
+    MOST_PASSED_OVER, Priority, StreamScheduler, TURN_BYTES,
+    ascending::Ascending,
+    behind::{one_after_the_other, taking_turns},
+    ring::Ring,
+};
 use crate::{time::Instant, units::StreamId};
 
 const URGENCIES: usize = 8;
@@ -117,6 +122,19 @@ impl StreamScheduler for ByPriority {
             self.current = self.active_level()?.next();
         }
         self.current
+    }
+
+    fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
+        let level = self.active_level()?;
+        let in_order = || level.in_order.iter().take(MOST_PASSED_OVER);
+        let of_member = |member| match member {
+            IN_ORDER => in_order().map(waiting).sum(),
+            id => waiting(id),
+        };
+        match taking_turns(level.ring.iter(), ahead, &of_member)? {
+            (IN_ORDER, ahead) => one_after_the_other(in_order(), ahead, waiting),
+            (id, _) => Some(id),
+        }
     }
 
     fn on_sent(&mut self, id: StreamId, bytes: u64) {

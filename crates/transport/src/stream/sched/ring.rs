@@ -1,5 +1,7 @@
 //! A queue of distinct streams with removal from the middle, all in O(1).
 
+use std::iter;
+
 use hashbrown::HashMap;
 
 use crate::{stream::id_hash::IdHash, units::StreamId};
@@ -39,6 +41,13 @@ impl Ring {
     /// Whose turn it is.
     pub(super) fn front(&self) -> Option<StreamId> {
         self.node(self.head).map(|node| node.id)
+    }
+
+    /// All, from the one on whose turn it is.
+    pub(super) fn iter(&self) -> impl Iterator<Item = StreamId> {
+        let first = self.node(self.head);
+        let nodes = iter::successors(first, |node| self.node(node.next));
+        nodes.map(|node| node.id)
     }
 
     /// Whether a rotation would change whose turn it is.

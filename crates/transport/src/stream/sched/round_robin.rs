@@ -1,6 +1,6 @@
 //! Every ready stream in turn, whatever its priority.
 
-use super::{Priority, StreamScheduler, TURN_BYTES, ring::Ring};
+use super::{Priority, StreamScheduler, TURN_BYTES, behind::taking_turns, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `round-robin`: each ready stream puts [`TURN_BYTES`] before the next one goes.
@@ -34,6 +34,11 @@ impl StreamScheduler for RoundRobin {
 
     fn next(&mut self) -> Option<StreamId> {
         self.ring.front()
+    }
+
+    fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
+        let (id, _) = taking_turns(self.ring.iter(), ahead, waiting)?;
+        Some(id)
     }
 
     fn on_sent(&mut self, id: StreamId, bytes: u64) {

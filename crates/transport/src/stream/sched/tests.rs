@@ -179,3 +179,36 @@ fn deadline_without_deadlines_is_priority() {
     };
     assert_eq!(run("deadline"), run("priority"));
 }
+
+#[test]
+fn behind_what_others_deliver_goes_who_is_not_finished() {
+    let waiting = |id: StreamId| 10_000 * (1 + id.0 / 4);
+    let behind = |name: &str, incremental, ahead| {
+        let mut scheduler = by_name(name).unwrap().build();
+        for index in 0..3 {
+            scheduler.on_ready(id(index), priority(3, incremental), None);
+        }
+        // Less urgent: never.
+        scheduler.on_ready(id(8), priority(5, false), None);
+        scheduler.next_behind(ahead, &waiting).unwrap().0 / 4
+    };
+    let in_order = |ahead| behind("priority", false, ahead);
+    assert_eq!([0, 10_000, 30_000, 90_000].map(in_order), [0, 1, 2, 2]);
+    let in_turns = |ahead| behind("priority", true, ahead);
+    assert_eq!([0, 10_000, 30_000, 50_000].map(in_turns), [0, 0, 1, 2]);
+    assert_eq!(behind("fifo", false, 10_000), 1);
+    assert_eq!(behind("round-robin", false, 40_000), 1);
+    assert_eq!(behind("deadline", false, 10_000), 0, "its order is of time");
+}
+
+#[test]
+fn those_in_order_take_turns_together() {
+    let waiting = |_: StreamId| 10_000;
+    let mut scheduler = by_name("priority").unwrap().build();
+    scheduler.on_ready(id(0), priority(3, false), None);
+    scheduler.on_ready(id(1), priority(3, false), None);
+    scheduler.on_ready(id(2), priority(3, true), None);
+    let mut at = |ahead| scheduler.next_behind(ahead, &waiting).unwrap().0 / 4;
+    // 10,000 of either: the first in order has gone, and the one that takes turns.
+    assert_eq!([0, 19_000, 20_000, 29_000].map(&mut at), [0, 0, 1, 1]);
+}

@@ -92,6 +92,7 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
         pinned_to: PathId::ZERO,
         free: true,
         again: true,
+        ahead: 0,
     };
     set.write_data(takes, &mut writer);
     let (len, flags) = (writer.len(), writer.flags());
