@@ -487,12 +487,11 @@ impl StreamSet {
             return;
         }
         let mut waiting = std::mem::take(&mut self.waiting);
-        // Whoever writes first takes most of the room, and what the others would fill it with leaves later.
-        let turn = |id: &StreamId| {
-            let priority = self.table.get(*id).map(|stream| stream.priority);
-            priority.map(|it| (it.urgency, if it.incremental { None } else { Some(*id) }))
-        };
-        waiting.sort_by_key(turn);
+        // Whoever writes first takes most of the room, and what others would fill it with leaves later.
+        waiting.sort_by_key(|id| {
+            let stream = self.table.get(*id);
+            stream.map(|stream| self.scheduler.place(*id, stream.priority))
+        });
         for id in waiting {
             if let Some(stream) = self.table.get_mut(id) {
                 stream.waiting = false;

@@ -86,6 +86,10 @@ impl StreamScheduler for Deadline {
         self.current
     }
 
+    fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
+        self.all.place(id, priority)
+    }
+
     fn on_sent(&mut self, id: StreamId, bytes: u64) {
         self.all.on_sent(id, bytes);
         if !self.places.contains_key(&id) {

@@ -74,6 +74,12 @@ pub trait StreamScheduler: fmt::Debug + Send {
         let _ = (ahead, waiting);
         self.next()
     }
+    /// The place of a stream among those that have written less than they would: room for more goes to the smallest, and
+    /// to the equal in turns.
+    fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
+        let _ = (id, priority);
+        (0, 0)
+    }
     /// `bytes` of `id` were put into a packet; it may still be ready.
     fn on_sent(&mut self, id: StreamId, bytes: u64);
 }

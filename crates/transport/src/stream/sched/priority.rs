@@ -137,6 +137,11 @@ impl StreamScheduler for ByPriority {
         }
     }
 
+    fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
+        let in_order = if priority.incremental { 0 } else { id.0 };
+        (priority.urgency, in_order)
+    }
+
     fn on_sent(&mut self, id: StreamId, bytes: u64) {
         if self.current != Some(id) {
             return;

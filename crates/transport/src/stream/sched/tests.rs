@@ -212,3 +212,19 @@ fn those_in_order_take_turns_together() {
     // 10,000 of either: the first in order has gone, and the one that takes turns.
     assert_eq!([0, 19_000, 20_000, 29_000].map(&mut at), [0, 0, 1, 1]);
 }
+
+#[test]
+fn room_goes_to_whoever_is_sent_first() {
+    let place = |name: &str, index, urgency, incremental| {
+        let scheduler = by_name(name).unwrap().build();
+        scheduler.place(id(index), priority(urgency, incremental))
+    };
+    for name in ["priority", "deadline"] {
+        assert!(place(name, 1, 3, false) < place(name, 2, 3, false));
+        assert!(place(name, 2, 1, false) < place(name, 1, 3, false));
+        assert_eq!(place(name, 1, 3, true), place(name, 2, 3, true), "in turns");
+    }
+    for name in ["round-robin", "fifo"] {
+        assert_eq!(place(name, 1, 1, false), place(name, 2, 3, false));
+    }
+}
