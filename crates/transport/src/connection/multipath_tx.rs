@@ -289,7 +289,10 @@ impl Connection {
         let waiting = self.streams.most_urgent();
         let mixed = waiting.filter(|waiting| waiting.is_mixed());
         let Some(mixed) = mixed else {
-            let choice = self.choose_path(now, waiting)?;
+            let mut choice = self.choose_path(now, waiting)?;
+            if waiting.is_some_and(|waiting| waiting.has_lost()) {
+                choice.ahead = 0;
+            }
             return Some((choice, Load::all(choice)));
         };
         if let Some(choice) = self.choose_path(now, Some(mixed.lost_alone())) {

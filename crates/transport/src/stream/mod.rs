@@ -488,7 +488,7 @@ impl StreamSet {
         }
         let mut waiting = std::mem::take(&mut self.waiting);
         // Whoever writes first takes most of the room, and what others would fill it with leaves later.
-        waiting.sort_by_key(|id| {
+        waiting.sort_by_cached_key(|id| {
             let stream = self.table.get(*id);
             stream.map(|stream| self.scheduler.place(*id, stream.priority))
         });

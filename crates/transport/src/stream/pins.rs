@@ -212,8 +212,8 @@ impl StreamSet {
         let table = &self.table;
         let waiting = |id| {
             let send = table.get(id).and_then(|stream| stream.send.as_ref());
-            let (lost, new) = send.map_or((0, 0), SendHalf::waiting_bytes);
-            lost.saturating_add(new)
+            let all = |send: &SendHalf| send.lost_bytes().saturating_add(send.waiting_bytes().1);
+            send.map_or(0, all)
         };
         self.scheduler.next_behind(ahead, &waiting)
     }

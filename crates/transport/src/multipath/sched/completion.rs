@@ -189,6 +189,18 @@ fn doubt_all_but_the_best(paths: &mut [(&PathView, Course)], bytes: f64) {
     }
 }
 
+/// Bytes delivered within `time` by a path that does no more than it has shown.
+fn shown(path: &PathView, course: &Course, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    let delivered = course.delivered(seconds);
+    if course.doubling.is_none() {
+        return delivered;
+    }
+    let took = path.smoothed_rtt.max(path.recent_rtt).as_secs_f64();
+    let rate = path.most_passed as f64 / took.max(1e-6);
+    delivered.min(rate * (seconds - course.delay).max(0.0))
+}
+
 /// Bytes delivered over some paths within `seconds`.
 fn delivered<'a>(courses: impl Iterator<Item = &'a Course>, seconds: f64) -> f64 {
     courses.map(|course| course.delivered(seconds)).sum()
@@ -310,7 +322,9 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
                 // A window that the receiver opens bit by bit is for the streams in their order.
                 if !view.held_back {
                     let arrives = path.one_way_delay().saturating_sub(margin);
-                    ahead = delivered(others(), arrives.as_secs_f64());
+                    let others = paths.iter().enumerate().filter(|(it, _)| *it != index);
+                    let each = others.map(|(_, (path, course))| shown(path, course, arrives));
+                    ahead = each.sum();
                 }
             }
             Some((path, course, ahead))

@@ -457,6 +457,15 @@ fn others_deliver_something_before_what_goes_by_a_slower_path_is_there() {
     assert_eq!(id, PathId(1));
     assert!((45_000..=50_000).contains(&ahead), "{ahead}");
     assert_eq!(choice(true).ahead, 0, "streams in their order");
+    // In slow start no more than it has shown: 20,000 bytes a round trip, that took 40 ms.
+    let young = PathView {
+        slow_start: true,
+        most_passed: 20_000,
+        smoothed_rtt: Duration::from_millis(40),
+        ..full(path(0, 20, 10))
+    };
+    let choice = choose("auto", &[young, path(1, 100, 10)], 1_000_000).unwrap();
+    assert!((15_000..=20_000).contains(&choice.ahead), "{choice:?}");
     let first = choose("auto", &[path(0, 20, 10), path(1, 100, 10)], 1_000_000).unwrap();
     assert_eq!((first.path, first.ahead), (PathId(0), 0));
     let paths = [full(path(0, 20, 10)), path(1, 100, 10)];

@@ -24,6 +24,10 @@ impl Ascending {
         self.ids.front().copied()
     }
 
+    pub(super) fn contains(&self, id: StreamId) -> bool {
+        self.first() == Some(id) || self.ids.binary_search(&id).is_ok()
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = StreamId> {
         self.ids.iter().copied()
@@ -77,6 +81,7 @@ mod tests {
                 }
                 prop_assert_eq!(ours.first(), plain.first().copied());
                 prop_assert!(ours.iter().eq(plain.iter().copied()));
+                prop_assert_eq!(ours.contains(id), plain.contains(&id));
                 prop_assert_eq!(ours.is_empty(), plain.is_empty());
             }
             while let Some(first) = plain.pop_first() {

@@ -38,6 +38,13 @@ impl Deadline {
         Some(place.0)
     }
 
+    /// The stream whose deadline is the nearest that can be met.
+    fn soonest(&self) -> Option<StreamId> {
+        let soonest = (self.arrival, 0, StreamId(0));
+        let (_, _, id) = self.by_deadline.range(soonest..).next()?;
+        Some(*id)
+    }
+
     fn enter(&mut self, id: StreamId, priority: Priority, deadline: Instant) {
         let place = (deadline, priority.urgency, id);
         self.by_deadline.insert(place);
@@ -79,13 +86,19 @@ impl StreamScheduler for Deadline {
 
     fn next(&mut self) -> Option<StreamId> {
         if self.current.is_none() {
-            let soonest = (self.arrival, 0, StreamId(0));
-            let in_time = self.by_deadline.range(soonest..).next();
-            self.current = in_time.map(|(_, _, id)| *id).or_else(|| self.all.next());
+            self.current = self.soonest().or_else(|| self.all.next());
         }
         self.current
     }
 
+    fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
+        match self.soonest() {
+            Some(id) => Some(id),
+            None => self.all.next_behind(ahead, waiting),
+        }
+    }
+
+    /// Deadlines are met by what is sent, not by room.
     fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
         self.all.place(id, priority)
     }

@@ -75,7 +75,7 @@ pub trait StreamScheduler: fmt::Debug + Send {
         self.next()
     }
     /// The place of a stream among those that have written less than they would: room for more goes to the smallest, and
-    /// to the equal in turns.
+    /// of equal ones to whoever has waited longest.
     fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
         let _ = (id, priority);
         (0, 0)

@@ -62,6 +62,14 @@ impl Level {
         }
     }
 
+    /// Whether a stream is the member whose turn it is, or of those that are it together.
+    fn has_turn(&self, id: StreamId) -> bool {
+        match self.ring.front() {
+            Some(IN_ORDER) => self.in_order.contains(id),
+            front => front == Some(id),
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.ring.front().is_none()
     }
@@ -139,11 +147,12 @@ impl StreamScheduler for ByPriority {
 
     fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {
         let in_order = if priority.incremental { 0 } else { id.0 };
-        (priority.urgency, in_order)
+        (Self::urgency(priority) as u8, in_order)
     }
 
+    /// A turn is a member's, whoever named the stream: what a slower path carries counts, too.
     fn on_sent(&mut self, id: StreamId, bytes: u64) {
-        if self.current != Some(id) {
+        if !self.active_level().is_some_and(|level| level.has_turn(id)) {
             return;
         }
         self.sent_this_turn = self.sent_this_turn.saturating_add(bytes);
