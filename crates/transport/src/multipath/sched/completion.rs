@@ -299,13 +299,11 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
             }
             let mut ahead = 0.0;
             if index > 0 {
-                let others = || {
-                    let others = paths
-                        .iter()
-                        .enumerate()
-                        .filter(move |(other, _)| *other != index);
-                    others.map(|(_, (_, course))| course)
+                let rest = || {
+                    let rest = paths.iter().enumerate().filter(move |(it, _)| *it != index);
+                    rest.map(|(_, other)| other)
                 };
+                let others = || rest().map(|(_, course)| course);
                 // What follows makes good use of what slow start finds out.
                 let risk = if view.more_follows {
                     0.0
@@ -322,8 +320,7 @@ fn spread(view: &SchedulerView<'_>, margin: Duration, standstill: f64) -> Option
                 // A window that the receiver opens bit by bit is for the streams in their order.
                 if !view.held_back {
                     let arrives = path.one_way_delay().saturating_sub(margin);
-                    let others = paths.iter().enumerate().filter(|(it, _)| *it != index);
-                    let each = others.map(|(_, (path, course))| shown(path, course, arrives));
+                    let each = rest().map(|(path, course)| shown(path, course, arrives));
                     ahead = each.sum();
                 }
             }

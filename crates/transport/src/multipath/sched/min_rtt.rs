@@ -45,7 +45,7 @@ impl Scheduler for Backup {
 pub(super) fn whole(path: &PathView) -> Choice {
     Choice {
         path: path.id,
-        ahead: 0,
         bytes: path.room().max(path.datagram),
+        ahead: 0,
     }
 }

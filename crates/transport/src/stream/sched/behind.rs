@@ -5,8 +5,10 @@
 
 use smallvec::SmallVec;
 
-use super::MOST_PASSED_OVER;
 use crate::units::StreamId;
+
+/// More streams are not looked at, for every packet, for one that other paths will not have finished.
+pub(super) const MOST_PASSED_OVER: usize = 64;
 
 /// Of streams of which each is finished before the next one goes, the one that is going when `ahead` bytes have gone: the
 /// last one if there are no more.

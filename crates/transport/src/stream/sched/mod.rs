@@ -44,9 +44,6 @@ impl Default for Priority {
 /// receiver's application is woken for more than one packet's worth at a time.
 const TURN_BYTES: u64 = 8 * 1024;
 
-/// More streams are not looked at, for every packet, for one that other paths will not have finished.
-const MOST_PASSED_OVER: usize = 64;
-
 /// The stream-scheduling policy of one connection.
 ///
 /// The stream room tells it which streams became ready or went quiet; it answers which one goes

@@ -1,9 +1,9 @@
 //! Extensible priorities. RFC 9218.
 
 use super::{
-    MOST_PASSED_OVER, Priority, StreamScheduler, TURN_BYTES,
+    Priority, StreamScheduler, TURN_BYTES,
     ascending::Ascending,
-    behind::{one_after_the_other, taking_turns},
+    behind::{MOST_PASSED_OVER, one_after_the_other, taking_turns},
     ring::Ring,
 };
 use crate::{time::Instant, units::StreamId};

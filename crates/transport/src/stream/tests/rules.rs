@@ -726,13 +726,18 @@ fn streams_are_granted_as_they_end() {
     }
 }
 
-#[test]
-fn send_buffer_is_shared() {
+/// Of 10,000 bytes.
+fn with_a_small_send_buffer() -> StreamSet {
     let mut config = small_config();
     config.send_buffer_bytes = 10_000;
     config.max_concurrent_uni_streams = 10;
     config.stream_receive_window = WindowConfig::fixed(100_000);
-    let mut client = set(Side::Client, &config);
+    set(Side::Client, &config)
+}
+
+#[test]
+fn send_buffer_is_shared() {
+    let mut client = with_a_small_send_buffer();
     let (a, b) = (
         client.open(Dir::Uni).unwrap(),
         client.open(Dir::Uni).unwrap(),
@@ -757,11 +762,7 @@ fn send_buffer_is_shared() {
 /// Room in the send buffer goes to whoever is sent first: what others fill it with leaves later.
 #[test]
 fn writers_are_woken_in_the_order_in_which_they_are_sent() {
-    let mut config = small_config();
-    config.send_buffer_bytes = 10_000;
-    config.max_concurrent_uni_streams = 10;
-    config.stream_receive_window = WindowConfig::fixed(100_000);
-    let mut client = set(Side::Client, &config);
+    let mut client = with_a_small_send_buffer();
     let ids: Vec<StreamId> = (0..5).map(|_| client.open(Dir::Uni).unwrap()).collect();
     // The last one but one is the most urgent; the first two take turns, after all others.
     let priority = |urgency, incremental| Priority {
