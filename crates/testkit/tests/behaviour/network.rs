@@ -1,7 +1,7 @@
 //! What the network does to datagrams: marks, sizes, delays.
 
 use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Rebind, Verdict, rule};
-use tautline_testkit::trace::{FrameTrace, PacketTrace};
+use tautline_testkit::trace::{ConnectionTrace, FrameTrace, PacketTrace};
 use tautline_transport::{
     ack, congestion,
     units::{Ecn, PathId},
@@ -333,6 +333,36 @@ fn flights(len: u64, ack_frequency: bool, padding: bool) -> (f64, usize, usize) 
         let asks = data().filter(|packet| packet.has(|frame| *frame == IMMEDIATE_ACK));
         (done, parts.count(), asks.count())
     })
+}
+
+/// The last packet of an answer is lost on a path of 6 ms: when all of it has come, in milliseconds.
+fn last_lost(ack_frequency: bool) -> f64 {
+    let mut net = Setup::new(3, wire(10, 3))
+        .client(|config| config.ack_frequency = ack_frequency)
+        .fetch(&[8_000]);
+    // All before it are full, acknowledgements smaller.
+    let mut lost = false;
+    let last = move |packet: &PacketView<'_>| {
+        let is_last = (100..1_000).contains(&packet.payload.len());
+        is_last && !std::mem::replace(&mut lost, true)
+    };
+    net.world
+        .add_rule(net.link, Direction::Backward, rule::drop_when(last));
+    let done = net.finish(30 * SECOND).since_origin().as_secs_f64();
+    let ends = |packet: &&PacketTrace| {
+        packet.has(|frame| matches!(frame, FrameTrace::Stream { fin: true, .. }))
+    };
+    let times = |server: &ConnectionTrace| server.sent.iter().filter(ends).count();
+    let times = net.server_trace.with(0, times);
+    assert!(times > 1, "the end was not lost");
+    done * 1_000.0
+}
+
+/// Its acknowledgement is asked for, so that nobody waits for what a peer may hold it back.
+#[test]
+fn a_lost_end_is_missed_before_a_delayed_acknowledgement_would_come() {
+    let (asked, usual) = (last_lost(true), last_lost(false));
+    assert!(asked + 20.0 < usual, "{asked} {usual} ms");
 }
 
 /// A window leaves whole, and what it opens is not held up by the acknowledgement of an odd packet.

@@ -10,26 +10,30 @@
 
 use std::time::Duration;
 
-use super::Connection;
+use super::{Connection, permit::PACKET_OVERHEAD};
 use crate::{
     ack::SendView, multipath::PathStatus, observe, path::Path, time::Instant, units::PathId,
 };
 
-/// More than so many packets without an acknowledgement are not usual. RFC 9000 s13.2.2.
-const USUAL_THRESHOLD: u64 = 1;
+/// What ends all data asks if so many packets are under way: of two the second is acknowledged anyway, and where one small
+/// answer follows the other, each would be acknowledged by itself.
+const LEAST_BEFORE: usize = 2;
 
 impl Connection {
-    /// Whether a datagram of `bytes` is the last of its flight, and its acknowledgement is worth being asked for. Who
-    /// wants few acknowledgements asks for none.
+    /// Whether a datagram of `bytes` is the last of its flight, or of all data, and its acknowledgement is worth being asked
+    /// for. Who wants few acknowledgements asks for none.
     pub(super) fn asks_at_the_end(&self, now: Instant, id: PathId, bytes: usize) -> bool {
         let Some(path) = self.paths.get(id) else {
             return false;
         };
-        let wished = path.ack_frequency.last;
-        self.peer.min_ack_delay_us.is_some()
-            && path.recovery.ends_flight(now, &path.space, bytes as u64)
-            && wished.is_none_or(|wished| wished.ack_eliciting_threshold <= USUAL_THRESHOLD)
-            && self.fills_flights(path, 1)
+        if self.peer.min_ack_delay_us.is_none() || !path.ack_frequency.asks_as_usual() {
+            return false;
+        }
+        let room = (bytes as u64).saturating_sub(PACKET_OVERHEAD);
+        let is_flight = path.space.sent.eliciting_outstanding() >= LEAST_BEFORE;
+        let ends_all = || is_flight && self.streams.ends_within(room);
+        let ends_flight = || path.recovery.ends_flight(now, &path.space, bytes as u64);
+        ends_flight() && self.fills_flights(path, 1) || ends_all()
     }
 
     /// Tells the ACK policy, about once a round trip, how the path does, and asks what it wants of

@@ -67,6 +67,11 @@ impl OpenPacket {
         self.flags.in_flight = false;
     }
 
+    /// The peer acknowledges it at once.
+    pub(crate) fn set_asks(&mut self) {
+        self.flags.asks = true;
+    }
+
     pub(crate) fn flags(&self) -> PacketFlags {
         self.flags
     }
@@ -369,6 +374,7 @@ impl<'a> DatagramBuilder<'a> {
             number: open.number,
             bytes: u16::try_from(bytes).unwrap_or(u16::MAX),
             ack_eliciting: open.flags.ack_eliciting && !open.off_path,
+            asks: open.flags.asks,
             in_flight: open.flags.in_flight && !open.off_path,
             mtu_probe: open.mtu_probe,
             off_path: open.off_path,

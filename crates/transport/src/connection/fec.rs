@@ -523,6 +523,10 @@ impl Connection {
         }
         open.filler = !open.probe && !self.streams.has_data() && !self.datagrams.has_frames();
         open.finish(&writer);
+        if path.ack_frequency.asks_as_usual() {
+            // docs/spec/fec.md s5.4.
+            open.set_asks();
+        }
         if self.config.fec.lab.repair_outside_cwnd && !open.probe {
             open.leave_window();
         }

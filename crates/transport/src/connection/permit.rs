@@ -40,7 +40,7 @@ impl Permit {
 }
 
 /// What a packet takes beside the stream data in it, at most for what is usual.
-const PACKET_OVERHEAD: u64 = MIN_PACKET_ROOM as u64;
+pub(super) const PACKET_OVERHEAD: u64 = MIN_PACKET_ROOM as u64;
 
 impl Connection {
     /// The size of the next datagram on a path: a full one; where the window has no room for that, what room it

@@ -1,5 +1,7 @@
 //! One timeout for everything that waits for time.
 
+use std::time::Duration;
+
 use super::{Connection, fates::frame_fates};
 use crate::{
     multipath::PathStatus,
@@ -45,15 +47,23 @@ impl Connection {
     }
 
     fn timer_context(&self, id: PathId) -> TimerContext {
+        let path = self.paths.get(id);
         // A path at its cap cannot probe either.
-        let blocked = self.paths.get(id).is_some_and(|path| {
+        let blocked = path.is_some_and(|path| {
             path.network.amplification.budget() < crate::path::MIN_DATAGRAM || path.is_spent()
         });
+        let announced = self.peer_max_ack_delay();
+        let acks = path.map(|path| path.ack_frequency.peer_acks(announced));
+        // Who knows nothing of ACK_FREQUENCY may have a rule of its own.
+        let min_ack_delay = self.peer.min_ack_delay_us.map(Duration::from_micros);
+        let together = acks.filter(|_| min_ack_delay.is_some());
         TimerContext {
             handshake_confirmed: self.life.confirmed,
             peer_completed_address_validation: self.peer_validated_us(),
             amplification_blocked: blocked,
-            max_ack_delay: self.peer_max_ack_delay(),
+            max_ack_delay: acks.map_or(announced, |acks| acks.max_delay),
+            min_ack_delay: min_ack_delay.unwrap_or_default(),
+            together: together.map_or(usize::MAX, |acks| acks.together),
             has_handshake_keys: self.keys.handshake.is_some(),
             may_leave: self.has_choice_of_paths() && self.another_works(id),
         }
@@ -73,10 +83,9 @@ impl Connection {
     }
 
     pub(crate) fn loss_timer(&mut self, id: PathId) -> Option<Instant> {
-        let mut context = self.timer_context(id);
+        let context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let path = self.paths.get_mut(id).filter(|path| !path.is_abandoned())?;
-        context.max_ack_delay = path.ack_frequency.max_ack_delay(context.max_ack_delay);
         let spaces = Spaces {
             initial: self.spaces.initial.as_mut().filter(|_| first),
             handshake: self.spaces.handshake.as_mut().filter(|_| first),
@@ -115,13 +124,12 @@ impl Connection {
     }
 
     fn on_loss_timeout(&mut self, now: Instant, id: PathId) {
-        let mut context = self.timer_context(id);
+        let context = self.timer_context(id);
         let first = id == PathId::ZERO;
         let idle = self.repeats_what_was_copied();
         let Some(path) = self.paths.get_mut(id) else {
             return;
         };
-        context.max_ack_delay = path.ack_frequency.max_ack_delay(context.max_ack_delay);
         let mut spaces = Spaces {
             initial: self.spaces.initial.as_mut().filter(|_| first),
             handshake: self.spaces.handshake.as_mut().filter(|_| first),

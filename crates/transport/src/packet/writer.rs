@@ -27,6 +27,8 @@ pub struct PacketFlags {
     pub has_more: bool,
     /// Carries stream data that left before.
     pub repeats: bool,
+    /// Carries IMMEDIATE_ACK, or what is acknowledged at once anyway.
+    pub asks: bool,
 }
 
 /// Writes frames into the payload of one packet.
@@ -140,6 +142,7 @@ impl<'a> PacketWriter<'a> {
         self.flags.ack_eliciting |= row.ack_eliciting;
         self.flags.in_flight |= row.in_flight;
         self.flags.has_more |= !matches!(frame, Frame::Ping | Frame::Padding { .. });
+        self.flags.asks |= matches!(frame, Frame::ImmediateAck);
         self.stats.count(frame.frame_type());
         self.announce_symbol();
         self.observer.emit(self.now, || Event::FrameSent(frame));

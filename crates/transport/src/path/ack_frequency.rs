@@ -7,6 +7,8 @@ use crate::{ack::AckRequest, recovery::PeerAcks, time::Instant};
 /// Requests remembered one by one until an acknowledgement shows which is in force; about one
 /// leaves per round trip.
 const REMEMBERED: usize = 4;
+/// More than so many packets without an acknowledgement are not usual. RFC 9000 s13.2.2.
+const USUAL_THRESHOLD: u64 = 1;
 
 /// ACK_FREQUENCY frames of one path. draft-ietf-quic-ack-frequency s4, s7.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +50,12 @@ impl AckFrequencyState {
             together: threshold.saturating_add(1),
             max_delay: self.max_ack_delay(announced),
         }
+    }
+
+    /// Whether no more than each second packet was asked not to be acknowledged by itself.
+    pub(crate) fn asks_as_usual(&self) -> bool {
+        self.last
+            .is_none_or(|request| request.ack_eliciting_threshold <= USUAL_THRESHOLD)
     }
 
     /// A request was written into a packet, with [`Self::next_sequence`].

@@ -108,6 +108,8 @@ pub struct OutgoingPacket {
     pub bytes: u16,
     /// Whether it carries an ack-eliciting frame.
     pub ack_eliciting: bool,
+    /// Whether its acknowledgement is not held back: it carries IMMEDIATE_ACK, or a repair symbol.
+    pub asks: bool,
     /// Whether it counts towards bytes in flight.
     pub in_flight: bool,
     /// Whether it probes for a larger MTU.
@@ -180,6 +182,10 @@ pub struct TimerContext {
     pub amplification_blocked: bool,
     /// The peer's max_ack_delay, or the longest asked of it by ACK_FREQUENCY.
     pub max_ack_delay: Duration,
+    /// The peer's min_ack_delay: for no longer it holds back an acknowledgement that is due at once.
+    pub min_ack_delay: Duration,
+    /// Of so many packets under way the acknowledgement is due at once.
+    pub together: usize,
     /// Whether another path works: then what is overdue here is better sent there.
     pub may_leave: bool,
 }
@@ -237,4 +243,12 @@ pub(crate) struct PeerAcks {
     pub(crate) together: usize,
     /// Fewer after this at the latest.
     pub(crate) max_delay: Duration,
+}
+
+impl PeerAcks {
+    /// Each packet by itself.
+    pub(super) const AT_ONCE: Self = Self {
+        together: 1,
+        max_delay: Duration::ZERO,
+    };
 }

@@ -41,6 +41,7 @@ impl Recovery {
         space.sent.clear();
         space.loss_time = None;
         space.last_eliciting_sent = None;
+        space.last_asks = false;
         space.lost_run = None;
     }
 

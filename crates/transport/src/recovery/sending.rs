@@ -135,6 +135,9 @@ impl Recovery {
         let snapshot = self.rate.snapshot(self.bytes_in_flight);
         let mut sent = SentPacket::new(now, packet.bytes, snapshot);
         sent.ack_eliciting = packet.ack_eliciting;
+        if packet.asks {
+            sent.set_asks();
+        }
         sent.in_flight = packet.in_flight;
         sent.mtu_probe = packet.mtu_probe;
         sent.filler = packet.filler;
@@ -154,6 +157,8 @@ impl Recovery {
             // No timer here waits for it; a validation has its own.
         } else if packet.ack_eliciting {
             space.last_eliciting_sent = Some(now);
+            space.last_asks = packet.asks && !packet.mtu_probe;
+            space.last_in_flight = snapshot.tx_in_flight;
             space.sent_without_eliciting = 0;
             self.timer_anchor = now;
         } else {

@@ -21,6 +21,7 @@ use crate::{
 
 pub(super) const MTU: u16 = 1_200;
 pub(super) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+pub(super) const MIN_ACK_DELAY: Duration = Duration::from_millis(1);
 
 pub(super) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -231,6 +232,8 @@ impl TestPath {
                 has_handshake_keys: true,
                 amplification_blocked: false,
                 max_ack_delay: MAX_ACK_DELAY,
+                min_ack_delay: MIN_ACK_DELAY,
+                together: usize::MAX,
                 may_leave: false,
             },
         }
@@ -263,6 +266,7 @@ impl TestPath {
             number,
             bytes: MTU,
             ack_eliciting: true,
+            asks: false,
             in_flight: true,
             mtu_probe: false,
             ecn: Ecn::NotEct,

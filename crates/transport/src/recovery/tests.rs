@@ -390,6 +390,49 @@ fn after_a_pto_a_lost_packet_is_forgotten() {
 
 // -- Probe timeout, s6.2 --
 
+/// What asks for an acknowledgement at once is not waited for as if it were held back, but behind its own queue.
+#[test]
+fn what_asks_at_once_is_missed_sooner() {
+    let mut path = TestPath::new();
+    for round in 0..10 {
+        path.send_many(at(100 * round), 2);
+        path.ack(at(100 * round + 10), &[2 * round..=2 * round + 1]);
+    }
+    path.send_many(at(1_000), 2);
+    let held_back = path.timer().expect("a probe timeout");
+    // That of as many packets as are acknowledged together is due at once.
+    path.timers.together = 2;
+    assert!(path.timer().is_some_and(|at| at + ms(15) < held_back));
+    path.timers.together = usize::MAX;
+    path.send_in(SpaceKind::Data, at(1_000), |packet| packet.asks = true);
+    let asked = path.timer().expect("a probe timeout");
+    assert!(asked >= at(1_011) + MIN_ACK_DELAY, "{asked:?}");
+    assert!(asked + ms(15) < held_back, "{asked:?} {held_back:?}");
+    // What leaves behind it may be held back again; an MTU probe that is lost says nothing.
+    path.send(at(1_000));
+    assert_eq!(path.timer(), Some(held_back));
+    path.send_in(SpaceKind::Data, at(1_000), |packet| {
+        (packet.asks, packet.mtu_probe) = (true, true);
+    });
+    assert_eq!(path.timer(), Some(held_back));
+    // A queue of 15 packets, of which two pass in a round trip of 10 ms, is waited for; never longer than usual.
+    path.send_many(at(1_000), 10);
+    path.send_in(SpaceKind::Data, at(1_000), |packet| packet.asks = true);
+    assert_eq!(path.timer(), Some(held_back));
+    // Once nothing has come of it, probes are as far apart as ever.
+    assert_eq!(path.timeout(held_back), probe_of_data());
+    path.send_in(SpaceKind::Data, held_back, |packet| packet.asks = true);
+    let pto = held_back.saturating_since(at(1_000));
+    assert_eq!(path.timer(), Some(held_back + 2 * pto));
+}
+
+fn probe_of_data() -> TimerAction {
+    TimerAction::Probe {
+        kind: SpaceKind::Data,
+        packets: 2,
+    }
+}
+
 #[test]
 fn pto_doubles_and_starts_over_with_an_ack() {
     let mut path = TestPath::new();
@@ -399,10 +442,7 @@ fn pto_doubles_and_starts_over_with_an_ack() {
     let pto = ms(100 + 200) + MAX_ACK_DELAY;
     assert_eq!(path.timer(), Some(at(1_000) + pto));
     assert_eq!(path.timeout(at(1_324)), TimerAction::Nothing);
-    let probe = TimerAction::Probe {
-        kind: SpaceKind::Data,
-        packets: 2,
-    };
+    let probe = probe_of_data();
     assert_eq!(path.timeout(at(1_325)), probe);
     assert_eq!(path.recovery.pto_count(), 1);
     path.send(at(1_325));
@@ -1201,6 +1241,11 @@ fn what_is_overdue_is_known_before_a_probe_timeout() {
     // Who acknowledges each packet holds none back.
     let rule = path.recovery.overdue(false, acks(1));
     assert_eq!(rule.begins(path.data()), Some(alone - ms(25)));
+    // What asks for it is acknowledged with all before it.
+    path.send_in(SpaceKind::Data, at(1_001), |packet| packet.asks = true);
+    let rule = path.recovery.overdue(false, acks(10));
+    assert!(rule.begins(path.data()).is_some_and(|at| at < alone));
+    path.ack(at(1_045), &[102..=102]);
     // Who acknowledges ten packets together may hold that of nine back.
     let rule = path.recovery.overdue(false, acks(10));
     assert_eq!(rule.begins(path.data()), Some(alone));

@@ -32,10 +32,14 @@ pub(crate) struct Overdue {
 impl Overdue {
     /// When that of `packet` is, if it is not held back.
     pub(crate) fn at(&self, packet: &SentPacket) -> Instant {
-        let queue = self.rate.time_for(packet.snapshot.tx_in_flight);
-        let usual = self.usual.max(queue);
+        packet.sent() + self.after(packet.snapshot.tx_in_flight)
+    }
+
+    /// How long after its packet left with so many bytes in flight.
+    fn after(&self, in_flight: u64) -> Duration {
+        let usual = self.usual.max(self.rate.time_for(in_flight));
         let late = usual.saturating_add((usual / OVERDUE).max(self.deviation));
-        packet.sent() + late.max(self.least)
+        late.max(self.least)
     }
 
     /// When anything in `space` is: of fewer packets than the peer acknowledges together the acknowledgement may be held back.
@@ -249,7 +253,19 @@ impl Recovery {
                     None
                 };
                 let since = oldest.map_or(newest, |oldest| newest.min(oldest.max(self.acked_at)));
-                Some((since + timeout, kind))
+                let at = since + timeout;
+                if kind != SpaceKind::Data || self.pto_count > 0 {
+                    return Some((at, kind));
+                }
+                // Who is to tell at once holds nothing back; then that covers queues no longer. Probes are as far apart
+                // as ever: paths that stand still would be probed more often.
+                let is_due =
+                    space.last_asks || space.sent.eliciting_outstanding() >= context.together;
+                let late = self
+                    .overdue(true, PeerAcks::AT_ONCE)
+                    .after(space.last_in_flight);
+                let at_once = newest + late + context.min_ack_delay;
+                Some((if is_due { at_once.min(at) } else { at }, kind))
             })
             .min_by_key(|&(at, _)| at);
         if armed.is_some() || context.peer_completed_address_validation {

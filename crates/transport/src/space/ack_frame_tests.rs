@@ -185,6 +185,7 @@ fn the_other_side_measures_its_forward_delay() {
             number: space.take_packet_number(&mut rng),
             bytes: 1_200,
             ack_eliciting: true,
+            asks: false,
             in_flight: true,
             mtu_probe: false,
             ecn: Ecn::NotEct,

@@ -58,6 +58,10 @@ pub struct PacketNumberSpace {
     pub(crate) loss_time: Option<Instant>,
     /// When the newest ack-eliciting packet left.
     pub(crate) last_eliciting_sent: Option<Instant>,
+    /// Whether its acknowledgement is not held back. Not for an MTU probe, whose loss says nothing.
+    pub(crate) last_asks: bool,
+    /// Bytes in flight then.
+    pub(crate) last_in_flight: u64,
     /// Below this number no packet awaits its fate; loss detection starts here.
     pub(crate) loss_cursor: PacketNumber,
     /// Largest packet number that the peer echoed on another path.
@@ -92,6 +96,8 @@ impl PacketNumberSpace {
             largest_acked: None,
             loss_time: None,
             last_eliciting_sent: None,
+            last_asks: false,
+            last_in_flight: 0,
             loss_cursor: 0,
             largest_echoed: None,
             peer_ecn: PeerEcn::default(),

@@ -60,7 +60,7 @@ pub struct SentPacket {
     pub(crate) ecn: Ecn,
     pub(crate) app_limited: bool,
     pub(crate) fate: Fate,
-    /// How many tokens it has; above them, [`REPEATED`], [`COPY`] and [`TOLD`].
+    /// How many tokens it has; above them, [`REPEATED`], [`COPY`], [`TOLD`] and [`ASKS`].
     tokens: u16,
     /// Outstanding or lost: index of the first token. Acked: length of the acked run down from
     /// here, so that an ACK that repeats old ranges costs one step each.
@@ -81,9 +81,12 @@ const COPY: u16 = 1 << 14;
 /// copy, which may be lost as well, but all that its loss calls for.
 const TOLD: u16 = 1 << 13;
 
+/// It asks for an acknowledgement at once, which tells of all that left before it.
+const ASKS: u16 = 1 << 12;
+
 impl SentPacket {
     fn token_count(&self) -> usize {
-        usize::from(self.tokens & !(REPEATED | COPY | TOLD))
+        usize::from(self.tokens & !(REPEATED | COPY | TOLD | ASKS))
     }
 
     /// Whether what it carried is sent once more whatever becomes of it.
@@ -107,6 +110,15 @@ impl SentPacket {
     /// Whether it was sent to be earlier than another packet with the same data, or in case that is lost.
     pub(crate) fn is_copy(&self) -> bool {
         self.tokens & COPY != 0
+    }
+
+    /// As [`OutgoingPacket::asks`](crate::recovery::OutgoingPacket::asks).
+    pub(crate) fn asks(&self) -> bool {
+        self.tokens & ASKS != 0
+    }
+
+    pub(crate) fn set_asks(&mut self) {
+        self.tokens |= ASKS;
     }
 
     /// A packet about to be pushed.
@@ -274,8 +286,8 @@ impl SentPackets {
         while self.end() < number {
             self.ring.push_back(SentPacket::void(packet.sent));
         }
-        let most = usize::from(TOLD - 1);
-        packet.tokens = tokens.len().min(most) as u16;
+        let most = usize::from(ASKS - 1);
+        packet.tokens = packet.tokens & ASKS | tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
         self.tokens.extend(tokens.drain(..).take(most));
         self.eliciting_outstanding += usize::from(packet.ack_eliciting);
@@ -469,8 +481,8 @@ impl SentPackets {
         }
     }
 
-    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and the last of `together` that wait
-    /// from it on, if there are as many.
+    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and from it on the one that
+    /// calls for one at once: the last of `together` that wait, or the first that asks for it.
     pub(crate) fn oldest_to_repeat(
         &self,
         together: usize,
@@ -483,11 +495,13 @@ impl SentPackets {
         };
         let mut newer = self.ring.range(from..).filter(waits);
         let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
-        let last = match together.checked_sub(2) {
-            Some(between) => newer.nth(between),
-            None => Some(oldest),
+        if together <= 1 || oldest.asks() {
+            return Some((oldest, Some(oldest)));
+        }
+        let calls = |(between, packet): &(usize, &SentPacket)| {
+            between.saturating_add(2) >= together || packet.asks()
         };
-        Some((oldest, last))
+        Some((oldest, newer.enumerate().find(calls).map(|(_, last)| last)))
     }
 
     /// The first packet that left after `sent`; as that of [`Self::end`] if none did.

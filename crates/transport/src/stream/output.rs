@@ -158,6 +158,31 @@ impl StreamSet {
         lost.saturating_add(new.min(credit))
     }
 
+    /// Whether packets of so many bytes of stream data take all that waits, to the ends of the streams. Where that cannot be told
+    /// with little work it is taken for not.
+    pub fn ends_within(&self, bytes: u64) -> bool {
+        if self.ready == 0 || self.table.slots_len() > MOST_ASKED {
+            return false;
+        }
+        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
+        for stream in self.table.iter() {
+            if left == 0 {
+                break;
+            }
+            let Some(send) = stream.send.as_ref().filter(|_| stream.ready) else {
+                continue;
+            };
+            left -= 1;
+            let (of_lost, of_new) = send.waiting_bytes();
+            lost = lost.saturating_add(of_lost);
+            new = new.saturating_add(of_new);
+            if lost.saturating_add(new) > bytes || !send.finishes_within_credit() {
+                return false;
+            }
+        }
+        new <= self.credit.available()
+    }
+
     /// What waits in the most urgent of the streams that may send and are for the path scheduler to
     /// place, as far as flow control lets it go. Of more streams than can be looked at with little work nothing is known.
     pub fn most_urgent(&self) -> Option<Waiting> {

@@ -612,6 +612,33 @@ fn connection_limit_blocks_new_data_only() {
 }
 
 #[test]
+fn all_that_waits_ends_within_a_packet_or_does_not() {
+    let mut client = client();
+    let ids = [Dir::Uni, Dir::Uni].map(|dir| client.open(dir).unwrap());
+    assert!(!client.ends_within(u64::MAX), "nothing waits");
+    client.write(ids[0], &[1; 700]).unwrap();
+    assert!(!client.ends_within(u64::MAX), "more may follow");
+    client.finish(ids[0]).unwrap();
+    assert!(client.ends_within(700) && !client.ends_within(699));
+    client.write(ids[1], &[2; 500]).unwrap();
+    assert!(!client.ends_within(u64::MAX), "more may follow there");
+    client.finish(ids[1]).unwrap();
+    assert!(client.ends_within(1_200) && !client.ends_within(1_199));
+    let sent = packets(&mut client);
+    assert!(!client.ends_within(u64::MAX));
+    client.on_lost(sent[0].tokens[0]);
+    assert!(client.ends_within(1_200), "what is sent again ends, too");
+    // What flow control keeps back is not the end.
+    let mut client = set(Side::Client, &small_config());
+    let ids = [Dir::Uni, Dir::Uni].map(|dir| client.open(dir).unwrap());
+    for id in ids {
+        client.write(id, &[1; 2_000]).unwrap();
+        client.finish(id).unwrap();
+    }
+    assert!(client.credit.available() < 4_000 && !client.ends_within(u64::MAX));
+}
+
+#[test]
 fn used_up_credit_leaves_nothing_to_send() {
     let mut client = set(Side::Client, &small_config());
     for dir in [Dir::Uni, Dir::Uni, Dir::Bi, Dir::Bi] {
