@@ -65,7 +65,12 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.0);
+        const SECOND: u64 = 1_000_000_000;
+        // Up to 18 GB, without a division of 128 bits.
+        if let Some(scaled) = bytes.checked_mul(SECOND) {
+            return Duration::from_nanos(scaled / self.0);
+        }
+        let nanos = u128::from(bytes) * u128::from(SECOND) / u128::from(self.0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 

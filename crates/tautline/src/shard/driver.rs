@@ -148,20 +148,21 @@ impl Driver {
         }
         self.io.paused_until = None;
         self.receive_from_old(cx, now);
-        // One batch from each in turn, so that data which crossed several paths is read nearly in the
-        // order in which it was sent, and that several sockets give no more at once than one.
+        // Several sockets give no more at once than one.
         let sockets = 1 + self.io.others.len();
         let (mut left, mut idle) = (RECEIVE_BATCHES_PER_ROUND, 0);
         while left > 0 && idle < sockets {
-            let index = self.io.next_socket % sockets;
-            self.io.next_socket = index + 1;
+            let index = self.io.turn.of(sockets);
             let step = match index.checked_sub(1) {
                 None => self.receive_from_main(cx, now),
                 Some(other) => self.receive_from_other(cx, now, other),
             };
             match step {
                 Step::More => (left, idle) = (left - 1, 0),
-                Step::Idle => idle += 1,
+                Step::Idle => {
+                    self.io.turn.pass();
+                    idle += 1;
+                }
             }
         }
         if left == 0 { Step::More } else { Step::Idle }
@@ -174,13 +175,17 @@ impl Driver {
         }
         match self.io.socket.poll_receive(cx, self.io.buffers.slot()) {
             Poll::Pending => return Step::Idle,
-            Poll::Ready(Ok(received)) => self.deliver(received),
+            Poll::Ready(Ok(received)) => {
+                let in_order = self.deliver(received);
+                self.io.turn.on_batch(in_order);
+            }
             Poll::Ready(Err(_)) => {
                 // Usually ICMP's report about an earlier datagram; asking consumed it.
                 if !self.heed_unreachable() {
                     self.io.paused_until = Some(now + RECEIVE_RETRY);
                     return Step::Idle;
                 }
+                self.io.turn.pass();
             }
         }
         Step::More
@@ -200,7 +205,10 @@ impl Driver {
         };
         match further.socket.poll_receive(cx, buffers.slot()) {
             Poll::Pending => return Step::Idle,
-            Poll::Ready(Ok(received)) => self.deliver(received),
+            Poll::Ready(Ok(received)) => {
+                let in_order = self.deliver(received);
+                self.io.turn.on_batch(in_order);
+            }
             Poll::Ready(Err(_)) => {
                 // The others must not wait for it.
                 self.io.others_paused_until = Some(now + RECEIVE_RETRY);
@@ -220,15 +228,17 @@ impl Driver {
         for _ in 0..RECEIVE_BATCHES_PER_ROUND {
             match socket.poll_receive(cx, self.io.buffers.slot()) {
                 Poll::Pending => break,
-                Poll::Ready(Ok(received)) => self.deliver(received),
+                Poll::Ready(Ok(received)) => {
+                    self.deliver(received);
+                }
                 Poll::Ready(Err(_)) => return,
             }
         }
         self.io.old = Some((socket, until));
     }
 
-    /// Hands a batch to its connections, straight from the receive buffer.
-    fn deliver(&mut self, received: Received) {
+    /// Hands a batch to its connections, straight from the receive buffer. Whether it was what they waited for.
+    fn deliver(&mut self, received: Received) -> bool {
         let counters = &self.shard.counters;
         count(&counters.received_batches, 1);
         count(
@@ -259,6 +269,7 @@ impl Driver {
                 &mut self.knocking,
             );
         }
+        route.in_order()
     }
 
     fn take_inbox(&mut self) {
@@ -678,6 +689,12 @@ impl<'a> Route<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the connection that got the last datagram waits for nothing before it.
+    fn in_order(&self) -> bool {
+        let current = self.state.current.as_ref();
+        current.is_some_and(|(_, conn)| conn.quic.receives_in_order())
     }
 }
 

@@ -83,6 +83,7 @@ pub use events::{ConnectionEvent, EndpointEvent, Event};
 pub use params::{ConnectionParams, SessionSource};
 pub use stats::ConnectionStats;
 
+use ack_route::AckWay;
 use control::Control;
 use fec::Fec;
 use handshake::{CryptoStreams, Handshake, KeyStore, LongSpaces};
@@ -103,6 +104,10 @@ const TIMESTAMPS_EXPONENT: u8 = 0;
 /// Buffers kept between calls so that packets cost no allocation.
 #[derive(Debug, Default)]
 struct Scratch {
+    /// Whether the datagram under construction is the first of its batch: what other paths owe goes there.
+    leads: bool,
+    /// Where acknowledgements go, as the first one found it.
+    ack_way: AckWay,
     tokens: Vec<Token>,
     acked: Vec<Token>,
     deferred: Vec<Token>,

@@ -80,6 +80,14 @@ impl Connection {
         self.streams.note_receive_position(bytes);
     }
 
+    /// Whether the stream data that arrived last was the next of its stream.
+    ///
+    /// Of several sockets, whose datagrams crossed several paths, the one that is read next had better be another
+    /// one if not: what is missing stands there.
+    pub fn receives_in_order(&self) -> bool {
+        self.streams.receives_in_order()
+    }
+
     /// A datagram arrived for this connection.
     ///
     /// `data` is opened in place; stream data handed to the application shares its memory.

@@ -256,6 +256,7 @@ impl Connection {
             let Some(room) = room.get_mut(..available) else {
                 break;
             };
+            self.scratch.leads = len == 0;
             let built = self.build_datagram(now, id, room, permit, ecn, load);
             let (written, only_one_rtt) = match built {
                 Some(built) => built,
@@ -487,7 +488,12 @@ impl Connection {
         let builder_is_empty = builder.len() == 0;
         let asks_at_the_end =
             level == Level::OneRtt && self.asks_at_the_end(now, id, datagram_size);
-        let way = self.ack_way();
+        // Nothing arrives while a batch is built.
+        let leads = self.scratch.leads;
+        if leads {
+            self.scratch.ack_way = self.ack_way();
+        }
+        let way = self.scratch.ack_way;
         let several = self.multipath.as_ref().filter(|_| !self.is_handshaking());
         let multipath = several.is_some();
         let echoes = several.is_some_and(|multipath| multipath.echoes);
@@ -625,8 +631,10 @@ impl Connection {
                     receiver.write_ack(&mut writer);
                 }
                 write_path_frames(now, path, &acks, full, &mut writer);
-                echoed = write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
-                if full && takes.free {
+                if leads {
+                    echoed = write_other_acks(now, id, &mut self.paths, &acks, &mut writer);
+                }
+                if leads && full && takes.free {
                     write_introductions(id, &mut self.paths, &mut writer);
                 }
             }

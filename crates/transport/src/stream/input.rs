@@ -91,6 +91,11 @@ impl StreamSet {
         self.sharing.advance(bytes);
     }
 
+    /// See [`Connection::receives_in_order`](crate::connection::Connection).
+    pub fn receives_in_order(&self) -> bool {
+        self.in_order
+    }
+
     /// A RESET_STREAM frame. RFC 9000 s19.4.
     pub fn on_reset_stream(&mut self, frame: &wire::ResetStream) -> Result<(), TransportError> {
         let reset = ResetFrame {
@@ -273,7 +278,9 @@ impl StreamSet {
         } else {
             most
         };
-        self.floods.on_piece(&extent, recv.assembler().contiguous());
+        let contiguous = recv.assembler().contiguous();
+        self.in_order = extent.offset <= contiguous;
+        self.floods.on_piece(&extent, contiguous);
         let before = recv.state_name();
         let readable = recv.on_data(extent, data, allowed.saturating_sub(self.borrowed));
         let state = recv.state_name();

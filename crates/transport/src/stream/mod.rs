@@ -122,6 +122,8 @@ pub struct StreamSet {
     received: u64,
     /// Slices of receive buffers held by all streams.
     borrowed: usize,
+    /// Whether the stream data that arrived last was the next of its stream.
+    in_order: bool,
     sharing: Sharing,
 
     /// Streams that owe control frames. Each stands here once.
@@ -176,6 +178,7 @@ impl StreamSet {
             window: ReceiveWindow::new(config.connection_receive_window),
             received: 0,
             borrowed: 0,
+            in_order: false,
             sharing: Sharing::new(&config.limits),
             control: VecDeque::new(),
             max_queued_control: config.limits.queued_control_frames.max(1),

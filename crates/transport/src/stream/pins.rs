@@ -193,8 +193,8 @@ impl StreamSet {
             return None;
         }
         let next = match takes.ahead {
-            0 => self.scheduler.next(),
-            ahead => self.next_behind(ahead),
+            ahead if ahead > 0 && self.ready > 1 => self.next_behind(ahead),
+            _ => self.scheduler.next(),
         };
         if takes.again {
             return next;

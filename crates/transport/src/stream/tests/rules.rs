@@ -639,6 +639,17 @@ fn all_that_waits_ends_within_a_packet_or_does_not() {
 }
 
 #[test]
+fn what_arrives_is_next_or_is_not() {
+    let mut server = server();
+    let id = client_uni(0);
+    assert!(!server.receives_in_order(), "nothing has arrived");
+    for (offset, in_order) in [(0, true), (20, false), (10, true), (30, true), (0, true)] {
+        stream_frame(&mut server, id, offset, &[1; 10], false).unwrap();
+        assert_eq!(server.receives_in_order(), in_order, "{offset}");
+    }
+}
+
+#[test]
 fn used_up_credit_leaves_nothing_to_send() {
     let mut client = set(Side::Client, &small_config());
     for dir in [Dir::Uni, Dir::Uni, Dir::Bi, Dir::Bi] {
