@@ -4,7 +4,7 @@ use tautline_sim::{Direction, LossModel, PacketView, QueueSize, Rebind, Verdict,
 use tautline_testkit::trace::{ConnectionTrace, FrameTrace, PacketTrace};
 use tautline_transport::{
     ack, congestion,
-    units::{Ecn, PathId},
+    units::{Dir, Ecn, PathId},
 };
 
 use crate::kit::{Kind, MS, SECOND, Setup, calm, headers, wire};
@@ -304,12 +304,13 @@ fn corrupted_packets_are_dropped() {
     net.finish(60 * SECOND);
 }
 
+const IMMEDIATE_ACK: FrameTrace = FrameTrace::Other(0x1f);
+
 /// A fetch over 10 Mb/s and 44 ms: seconds, how many of the server's packets with data were parts of a full one (but for the end), and
 /// how many asked for an acknowledgement.
 fn flights(len: u64, ack_frequency: bool, padding: bool) -> (f64, usize, usize) {
     const FULL: usize = 1_452;
     const LEAST: usize = 1_200;
-    const IMMEDIATE_ACK: FrameTrace = FrameTrace::Other(0x1f);
     let mut net = Setup::new(3, wire(10, 22))
         .server(|config| config.fec.padding = padding)
         .client(|config| {
@@ -363,6 +364,27 @@ fn last_lost(ack_frequency: bool) -> f64 {
 fn a_lost_end_is_missed_before_a_delayed_acknowledgement_would_come() {
     let (asked, usual) = (last_lost(true), last_lost(false));
     assert!(asked + 20.0 < usual, "{asked} {usual} ms");
+}
+
+/// Each of many small messages ends all data: acknowledged by themselves they would fill a thin way back.
+#[test]
+fn small_messages_do_not_ask_one_by_one() {
+    let mut net = Setup::new(3, wire(10, 22)).manual();
+    net.connect();
+    for _ in 0..90 {
+        net.on_server(|server, _| {
+            let id = server.open_stream(Dir::Uni).unwrap();
+            server.write(id, &[7; 300]).unwrap();
+            server.finish(id).unwrap();
+        });
+        net.run_for(5 * MS);
+    }
+    let asks = net.server_trace.with(0, |server| {
+        let asks = |packet: &&PacketTrace| packet.has(|frame| *frame == IMMEDIATE_ACK);
+        server.sent.iter().filter(asks).count()
+    });
+    // One in a round trip of 44 ms, and a probe of the path's MTU.
+    assert!((5..=12).contains(&asks), "{asks}");
 }
 
 /// A window leaves whole, and what it opens is not held up by the acknowledgement of an odd packet.

@@ -15,9 +15,8 @@ use crate::{
     ack::SendView, multipath::PathStatus, observe, path::Path, time::Instant, units::PathId,
 };
 
-/// What ends all data asks if so many packets are under way: of two the second is acknowledged anyway, and where one small
-/// answer follows the other, each would be acknowledged by itself.
-const LEAST_BEFORE: usize = 2;
+/// What ends all data asks if so many packets are under way: of few it would be one acknowledgement more for each.
+const LEAST_BEFORE: usize = 4;
 
 impl Connection {
     /// Whether a datagram of `bytes` is the last of its flight, or of all data, and its acknowledgement is worth being asked
@@ -29,9 +28,17 @@ impl Connection {
         if self.peer.min_ack_delay_us.is_none() || !path.ack_frequency.asks_as_usual() {
             return false;
         }
+        // Where one answer follows the other within a round trip, the next ones tell of the loss of this one, and each
+        // would be acknowledged by itself.
+        let round_trip = path.recovery.rtt().smoothed();
+        let asked = path.ack_frequency.asked_at;
+        let may_ask = || {
+            path.space.sent.eliciting_outstanding() >= LEAST_BEFORE
+                && asked.is_none_or(|at| now.saturating_since(at) >= round_trip)
+        };
         let room = (bytes as u64).saturating_sub(PACKET_OVERHEAD);
-        let is_flight = path.space.sent.eliciting_outstanding() >= LEAST_BEFORE;
-        let ends_all = || is_flight && self.streams.ends_within(room);
+        let ends_all =
+            || may_ask() && !self.datagrams.has_frames() && self.streams.ends_within(room);
         let ends_flight = || path.recovery.ends_flight(now, &path.space, bytes as u64);
         ends_flight() && self.fills_flights(path, 1) || ends_all()
     }

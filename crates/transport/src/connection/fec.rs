@@ -523,7 +523,7 @@ impl Connection {
         }
         open.filler = !open.probe && !self.streams.has_data() && !self.datagrams.has_frames();
         open.finish(&writer);
-        if path.ack_frequency.asks_as_usual() {
+        if self.peer.min_ack_delay_us.is_some() && path.ack_frequency.asks_as_usual() {
             // docs/spec/fec.md s5.4.
             open.set_asks();
         }

@@ -653,6 +653,7 @@ impl Connection {
                 let protects = protector.is_some();
                 if asks_at_the_end && has_data {
                     writer.push(&Frame::ImmediateAck);
+                    path.ack_frequency.asked_at = Some(now);
                 }
                 let datagrams =
                     self.config.fec.protect_datagrams && self.datagrams.has_frames_for(takes);

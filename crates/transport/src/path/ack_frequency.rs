@@ -20,6 +20,8 @@ pub(crate) struct AckFrequencyState {
     /// Largest sequence number of the peer's requests.
     pub(crate) largest_received: Option<u64>,
     pub(crate) next_review: Instant,
+    /// When the end of a flight, or of all data, asked last.
+    pub(crate) asked_at: Option<Instant>,
     /// Whether [`Self::last`] must be said again although nothing else is wished for.
     repeat: bool,
     /// The delay of the newest request that the peer acknowledged.
@@ -50,6 +52,14 @@ impl AckFrequencyState {
             together: threshold.saturating_add(1),
             max_delay: self.max_ack_delay(announced),
         }
+    }
+
+    /// So many packets are acknowledged together, whatever the peer has read of our requests by now.
+    pub(crate) fn together(&self) -> usize {
+        if self.under_way.iter().any(Option::is_some) {
+            return usize::MAX;
+        }
+        self.peer_acks(Duration::ZERO).together
     }
 
     /// Whether no more than each second packet was asked not to be acknowledged by itself.

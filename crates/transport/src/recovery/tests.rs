@@ -426,6 +426,22 @@ fn what_asks_at_once_is_missed_sooner() {
     assert_eq!(path.timer(), Some(held_back + 2 * pto));
 }
 
+#[test]
+fn a_probe_of_the_mtu_makes_no_acknowledgement_due() {
+    let mut path = TestPath::new();
+    for round in 0..10 {
+        path.send_many(at(100 * round), 2);
+        path.ack(at(100 * round + 10), &[2 * round..=2 * round + 1]);
+    }
+    path.timers.together = 2;
+    path.send(at(1_000));
+    let held_back = path.timer();
+    path.send_in(SpaceKind::Data, at(1_000), |packet| packet.mtu_probe = true);
+    assert_eq!(path.timer(), held_back);
+    path.send(at(1_000));
+    assert!(path.timer() < held_back);
+}
+
 fn probe_of_data() -> TimerAction {
     TimerAction::Probe {
         kind: SpaceKind::Data,

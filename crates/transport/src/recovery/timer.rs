@@ -259,8 +259,7 @@ impl Recovery {
                 }
                 // Who is to tell at once holds nothing back; then that covers queues no longer. Probes are as far apart
                 // as ever: paths that stand still would be probed more often.
-                let is_due =
-                    space.last_asks || space.sent.eliciting_outstanding() >= context.together;
+                let is_due = space.last_asks || space.sent.has_outstanding(context.together);
                 let late = self
                     .overdue(true, PeerAcks::AT_ONCE)
                     .after(space.last_in_flight);

@@ -253,6 +253,16 @@ impl SentPackets {
         self.eliciting_outstanding
     }
 
+    /// Whether so many ack-eliciting packets are under way, a probe of the path's MTU left out: it may not arrive.
+    pub(crate) fn has_outstanding(&self, count: usize) -> bool {
+        if self.eliciting_outstanding < count {
+            return false;
+        }
+        let counts = |packet: &SentPacket| packet.ack_eliciting && !packet.mtu_probe;
+        let counted = self.outstanding().filter(|(_, packet)| counts(packet));
+        counted.take(count).count() >= count
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.ring.len() >= self.limit
     }

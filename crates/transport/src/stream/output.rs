@@ -173,9 +173,8 @@ impl StreamSet {
                 continue;
             };
             left -= 1;
-            let (of_lost, of_new) = send.waiting_bytes();
-            lost = lost.saturating_add(of_lost);
-            new = new.saturating_add(of_new);
+            lost = lost.saturating_add(send.lost_bytes());
+            new = new.saturating_add(send.waiting_bytes().1);
             if lost.saturating_add(new) > bytes || !send.finishes_within_credit() {
                 return false;
             }

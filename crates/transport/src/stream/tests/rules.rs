@@ -628,6 +628,19 @@ fn all_that_waits_ends_within_a_packet_or_does_not() {
     assert!(!client.ends_within(u64::MAX));
     client.on_lost(sent[0].tokens[0]);
     assert!(client.ends_within(1_200), "what is sent again ends, too");
+    client.on_acked(sent[0].tokens[0]);
+    let id = client.open(Dir::Bi).unwrap();
+    let mut pieces = Vec::new();
+    for _ in 0..5 {
+        client.write(id, &[3; 100]).unwrap();
+        pieces.extend(packets(&mut client));
+    }
+    client.finish(id).unwrap();
+    packets(&mut client);
+    for piece in [0, 2, 4] {
+        client.on_lost(pieces[piece].tokens[0]);
+    }
+    assert!(client.ends_within(300) && !client.ends_within(299));
     // What flow control keeps back is not the end.
     let mut client = set(Side::Client, &small_config());
     let ids = [Dir::Uni, Dir::Uni].map(|dir| client.open(dir).unwrap());
