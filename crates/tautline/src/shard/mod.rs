@@ -13,6 +13,7 @@ mod handover;
 mod io;
 mod path_sockets;
 mod timers;
+mod turn;
 mod wake;
 
 use std::{

@@ -1,4 +1,4 @@
-//! What is asked of the peer's acknowledgements, path by path: ACK_FREQUENCY, and IMMEDIATE_ACK at the end of a flight.
+//! What is asked of the peer's acknowledgements, path by path: ACK_FREQUENCY, and IMMEDIATE_ACK at the end of a flight or of all data.
 //!
 //! Owns: which paths are asked, what the policy is shown, how requests are numbered. Does not own: what is
 //! wished for (`ack/`), what is in force (`path/ack_frequency.rs`), when a flight ends (`recovery/flight.rs`).

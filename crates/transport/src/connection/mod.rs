@@ -55,6 +55,7 @@ mod stats;
 mod timers;
 mod tx;
 mod unprotect;
+mod wants;
 
 #[cfg(test)]
 mod tests;
@@ -101,13 +102,18 @@ const MAX_RECEIVE_TIMESTAMPS: u64 = 32;
 /// The unit of the receive timestamps we ask for: microseconds.
 const TIMESTAMPS_EXPONENT: u8 = 0;
 
+/// The segmentation batch under construction. Nothing arrives meanwhile.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Whether the datagram under construction is the first one: what other paths owe goes there.
+    leads: bool,
+    /// Where acknowledgements go, as that one found it.
+    ack_way: AckWay,
+}
+
 /// Buffers kept between calls so that packets cost no allocation.
 #[derive(Debug, Default)]
 struct Scratch {
-    /// Whether the datagram under construction is the first of its batch: what other paths owe goes there.
-    leads: bool,
-    /// Where acknowledgements go, as the first one found it.
-    ack_way: AckWay,
     tokens: Vec<Token>,
     acked: Vec<Token>,
     deferred: Vec<Token>,
@@ -153,6 +159,7 @@ pub struct Connection {
     observer: Observer,
     reported: Reported,
     stats: ConnectionStats,
+    batch: Batch,
     scratch: Scratch,
 }
 
@@ -230,6 +237,7 @@ impl Connection {
             observer,
             reported: Reported::default(),
             stats: ConnectionStats::default(),
+            batch: Batch::default(),
             scratch: Scratch::default(),
             endpoint: Arc::clone(&params.endpoint),
             handshake,

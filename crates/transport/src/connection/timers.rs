@@ -53,17 +53,17 @@ impl Connection {
             path.network.amplification.budget() < crate::path::MIN_DATAGRAM || path.is_spent()
         });
         let announced = self.peer_max_ack_delay();
-        let acks = path.map(|path| path.ack_frequency.peer_acks(announced));
+        let delay = |path: &Path| path.ack_frequency.max_ack_delay(announced);
         // Who knows nothing of ACK_FREQUENCY may have a rule of its own.
         let min_ack_delay = self.peer.min_ack_delay_us.map(Duration::from_micros);
-        let together = path.filter(|_| min_ack_delay.is_some());
+        let known = path.filter(|_| min_ack_delay.is_some());
         TimerContext {
             handshake_confirmed: self.life.confirmed,
             peer_completed_address_validation: self.peer_validated_us(),
             amplification_blocked: blocked,
-            max_ack_delay: acks.map_or(announced, |acks| acks.max_delay),
+            max_ack_delay: path.map_or(announced, delay),
             min_ack_delay: min_ack_delay.unwrap_or_default(),
-            together: together.map_or(usize::MAX, |path| path.ack_frequency.together()),
+            together: known.map_or(usize::MAX, |path| path.ack_frequency.together()),
             has_handshake_keys: self.keys.handshake.is_some(),
             may_leave: self.has_choice_of_paths() && self.another_works(id),
         }

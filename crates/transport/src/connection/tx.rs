@@ -1,8 +1,8 @@
 //! The pump: which datagram leaves next, and what it carries.
 //!
 //! Owns: the order of paths, levels and frames.
-//! Does not own: when sending is allowed (`permit.rs`), which of several paths carries data
-//! (`multipath_tx.rs`), frames of paths (`path_frames.rs`), header and AEAD bytes
+//! Does not own: when sending is allowed (`permit.rs`), whether there is anything to say (`wants.rs`), which of several
+//! paths carries data (`multipath_tx.rs`), frames of paths (`path_frames.rs`), header and AEAD bytes
 //! (`datagram_builder.rs`), the frames (each room's own), the last words (`close.rs`).
 
 use super::{
@@ -26,7 +26,7 @@ use crate::{
     observe,
     packet::PacketWriter,
     path::{Contents, MIN_DATAGRAM, NetworkPath},
-    space::{PacketNumberSpace, SpaceKind},
+    space::PacketNumberSpace,
     time::Instant,
     tls::Level,
     units::{Ecn, PathId},
@@ -256,7 +256,7 @@ impl Connection {
             let Some(room) = room.get_mut(..available) else {
                 break;
             };
-            self.scratch.leads = len == 0;
+            self.batch.leads = len == 0;
             let built = self.build_datagram(now, id, room, permit, ecn, load);
             let (written, only_one_rtt) = match built {
                 Some(built) => built,
@@ -389,84 +389,6 @@ impl Connection {
         Some((builder.len(), one_rtt_only))
     }
 
-    /// Whether there is anything to say at `level`.
-    fn wants(&self, now: Instant, id: PathId, level: Level, permit: Permit, load: Load) -> bool {
-        let full = permit.is_full(level);
-        match level {
-            Level::Initial | Level::Handshake => {
-                let (kind, space, has_keys) = match level {
-                    Level::Initial => (
-                        SpaceKind::Initial,
-                        &self.spaces.initial,
-                        self.keys.initial.is_some(),
-                    ),
-                    _ => (
-                        SpaceKind::Handshake,
-                        &self.spaces.handshake,
-                        self.keys.handshake.is_some(),
-                    ),
-                };
-                let Some(space) = space.as_ref().filter(|_| has_keys) else {
-                    return false;
-                };
-                let crypto = match kind {
-                    SpaceKind::Initial => &self.crypto.initial,
-                    _ => &self.crypto.handshake,
-                };
-                space.received.ack_due(now)
-                    || full && (crypto.has_pending() || self.probes_wanted(kind) > 0)
-            }
-            Level::ZeroRtt => {
-                full && self.keys.zero_rtt.is_some()
-                    && self.side.is_client()
-                    && self.keys.one_rtt.is_none()
-                    && (self.streams.has_control()
-                        || self.streams.has_data_for(load.on(id))
-                        || self.datagrams.has_frames_for(load.on(id)))
-            }
-            Level::OneRtt => self.wants_one_rtt(now, id, permit, load),
-        }
-    }
-
-    fn wants_one_rtt(&self, now: Instant, id: PathId, permit: Permit, load: Load) -> bool {
-        if self.keys.one_rtt.is_none() {
-            return false;
-        }
-        // A client sends 1-RTT packets only once its own handshake is complete.
-        if self.side.is_client() && self.is_handshaking() {
-            return false;
-        }
-        let Some(path) = self.paths.get(id) else {
-            return false;
-        };
-        let full = permit == Permit::Full;
-        // In bulk the first question is the only one.
-        if full && load.takes_data() && self.has_data_for(id, load)
-            || self.owes_acks(now, path)
-            || self.fec.ack_due()
-            || permit == Permit::Validation && path.network.wants_packet(now)
-        {
-            return true;
-        }
-        full && (path.pending.ping
-            || path.pending.immediate_ack
-            || path.pending.probes > 0
-            || path.network.wants_packet(now)
-            || path.ack_frequency.to_send.is_some()
-            || path.local_cids.peek_unsent().is_some() && !path.needs_introduction()
-            || path.remote_cids.peek_retirement().is_some()
-            || path.status.unsent().is_some())
-    }
-
-    /// PTO probes that a space of the handshake still owes.
-    fn probes_wanted(&self, kind: SpaceKind) -> u8 {
-        match kind {
-            SpaceKind::Initial => self.handshake_probes[0],
-            SpaceKind::Handshake => self.handshake_probes[1],
-            SpaceKind::Data => 0,
-        }
-    }
-
     /// Opens a packet at `level` behind what the builder holds and lets the rooms write into it.
     fn fill(
         &mut self,
@@ -488,12 +410,11 @@ impl Connection {
         let builder_is_empty = builder.len() == 0;
         let asks_at_the_end =
             level == Level::OneRtt && self.asks_at_the_end(now, id, datagram_size);
-        // Nothing arrives while a batch is built.
-        let leads = self.scratch.leads;
+        let leads = self.batch.leads;
         if leads {
-            self.scratch.ack_way = self.ack_way();
+            self.batch.ack_way = self.ack_way();
         }
-        let way = self.scratch.ack_way;
+        let way = self.batch.ack_way;
         let several = self.multipath.as_ref().filter(|_| !self.is_handshaking());
         let multipath = several.is_some();
         let echoes = several.is_some_and(|multipath| multipath.echoes);

@@ -390,14 +390,20 @@ fn after_a_pto_a_lost_packet_is_forgotten() {
 
 // -- Probe timeout, s6.2 --
 
-/// What asks for an acknowledgement at once is not waited for as if it were held back, but behind its own queue.
-#[test]
-fn what_asks_at_once_is_missed_sooner() {
+/// Two packets passed in each of ten round trips of 10 ms.
+fn known_path() -> TestPath {
     let mut path = TestPath::new();
     for round in 0..10 {
         path.send_many(at(100 * round), 2);
         path.ack(at(100 * round + 10), &[2 * round..=2 * round + 1]);
     }
+    path
+}
+
+/// What asks for an acknowledgement at once is not waited for as if it were held back, but behind its own queue.
+#[test]
+fn what_asks_at_once_is_missed_sooner() {
+    let mut path = known_path();
     path.send_many(at(1_000), 2);
     let held_back = path.timer().expect("a probe timeout");
     // That of as many packets as are acknowledged together is due at once.
@@ -427,12 +433,17 @@ fn what_asks_at_once_is_missed_sooner() {
 }
 
 #[test]
-fn a_probe_of_the_mtu_makes_no_acknowledgement_due() {
+fn where_nothing_has_passed_yet_the_usual_timeout_holds() {
     let mut path = TestPath::new();
-    for round in 0..10 {
-        path.send_many(at(100 * round), 2);
-        path.ack(at(100 * round + 10), &[2 * round..=2 * round + 1]);
-    }
+    path.send(at(0));
+    let usual = path.timer();
+    path.send_in(SpaceKind::Data, at(0), |packet| packet.asks = true);
+    assert_eq!(path.timer(), usual);
+}
+
+#[test]
+fn a_probe_of_the_mtu_makes_no_acknowledgement_due() {
+    let mut path = known_path();
     path.timers.together = 2;
     path.send(at(1_000));
     let held_back = path.timer();

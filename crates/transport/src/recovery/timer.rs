@@ -254,17 +254,18 @@ impl Recovery {
                 };
                 let since = oldest.map_or(newest, |oldest| newest.min(oldest.max(self.acked_at)));
                 let at = since + timeout;
-                if kind != SpaceKind::Data || self.pto_count > 0 {
-                    return Some((at, kind));
-                }
                 // Who is to tell at once holds nothing back; then that covers queues no longer. Probes are as far apart
                 // as ever: paths that stand still would be probed more often.
-                let is_due = space.last_asks || space.sent.has_outstanding(context.together);
-                let late = self
-                    .overdue(true, PeerAcks::AT_ONCE)
-                    .after(space.last_in_flight);
-                let at_once = newest + late + context.min_ack_delay;
-                Some((if is_due { at_once.min(at) } else { at }, kind))
+                let due_at_once = kind == SpaceKind::Data
+                    && self.pto_count == 0
+                    && (space.last_asks || space.sent.has_outstanding(context.together));
+                if !due_at_once {
+                    return Some((at, kind));
+                }
+                let rule = self.overdue(true, PeerAcks::AT_ONCE);
+                let late = rule.after(space.last_in_flight);
+                let late = late.saturating_add(context.min_ack_delay);
+                Some((at.min(newest + late), kind))
             })
             .min_by_key(|&(at, _)| at);
         if armed.is_some() || context.peer_completed_address_validation {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    Note, Protection, StreamEvent, StreamSet,
+    Note, Protection, Stream, StreamEvent, StreamSet,
     send::{Demand, SendHalf},
     table::due,
 };
@@ -141,21 +141,23 @@ impl StreamSet {
             return 0;
         }
         let credit = self.credit.available();
-        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
-        for stream in self.table.iter() {
-            if left == 0 || lost.saturating_add(new.min(credit)) >= enough {
+        let (mut lost, mut new) = (0u64, 0u64);
+        for (_, send) in self.ready_streams() {
+            if lost.saturating_add(new.min(credit)) >= enough {
                 break;
             }
-            if stream.ready
-                && let Some(send) = &stream.send
-            {
-                left -= 1;
-                let (of_lost, of_new) = send.waiting_bytes();
-                lost = lost.saturating_add(of_lost);
-                new = new.saturating_add(of_new);
-            }
+            let (of_lost, of_new) = send.waiting_bytes();
+            lost = lost.saturating_add(of_lost);
+            new = new.saturating_add(of_new);
         }
         lost.saturating_add(new.min(credit))
+    }
+
+    /// The streams that may send. No more are looked at once all have been found.
+    fn ready_streams(&self) -> impl Iterator<Item = (&Stream, &SendHalf)> {
+        let ready = self.table.iter().filter(|stream| stream.ready);
+        let sending = ready.filter_map(|stream| Some((stream, stream.send.as_ref()?)));
+        sending.take(self.ready)
     }
 
     /// Whether packets of so many bytes of stream data take all that waits, to the ends of the streams. Where that cannot be told
@@ -164,15 +166,8 @@ impl StreamSet {
         if self.ready == 0 || self.table.slots_len() > MOST_ASKED {
             return false;
         }
-        let (mut lost, mut new, mut left) = (0u64, 0u64, self.ready);
-        for stream in self.table.iter() {
-            if left == 0 {
-                break;
-            }
-            let Some(send) = stream.send.as_ref().filter(|_| stream.ready) else {
-                continue;
-            };
-            left -= 1;
+        let (mut lost, mut new) = (0u64, 0u64);
+        for (_, send) in self.ready_streams() {
             lost = lost.saturating_add(send.lost_bytes());
             new = new.saturating_add(send.waiting_bytes().1);
             if lost.saturating_add(new) > bytes || !send.finishes_within_credit() {
@@ -190,15 +185,7 @@ impl StreamSet {
         }
         let credit = self.credit.available();
         let mut most: Option<(u8, Waiting)> = None;
-        let mut left = self.ready;
-        for stream in self.table.iter() {
-            if left == 0 {
-                break;
-            }
-            let Some(send) = stream.send.as_ref().filter(|_| stream.ready) else {
-                continue;
-            };
-            left -= 1;
+        for (stream, send) in self.ready_streams() {
             if self.is_placed_by_pin(stream.pin) {
                 continue;
             }
