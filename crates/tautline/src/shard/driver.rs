@@ -38,6 +38,8 @@ use crate::{
 /// enough that data is still in the cache when it is read, and that streams need not copy it out
 /// of the receive buffers meanwhile.
 const RECEIVE_BATCHES_PER_ROUND: usize = 4;
+/// Several sockets give no more at once than so many: of each path as much is acknowledged at once as of one.
+const SOCKETS_PER_ROUND: usize = 2;
 /// Send batches (of up to 64 datagrams) that one connection may send before the next one's turn.
 const SEND_BATCHES_PER_CONNECTION: usize = 2;
 /// Send batches in one round.
@@ -148,9 +150,9 @@ impl Driver {
         }
         self.io.paused_until = None;
         self.receive_from_old(cx, now);
-        // Several sockets give no more at once than one.
         let sockets = 1 + self.io.others.len();
-        let (mut left, mut idle) = (RECEIVE_BATCHES_PER_ROUND, 0);
+        let most = RECEIVE_BATCHES_PER_ROUND * sockets.min(SOCKETS_PER_ROUND);
+        let (mut left, mut idle) = (most, 0);
         while left > 0 && idle < sockets {
             let index = self.io.turn.of(sockets);
             let step = match index.checked_sub(1) {
@@ -409,7 +411,9 @@ impl Driver {
         // Before the connection sends from there.
         self.io.take_path_sockets(&self.shard);
         let now = self.shard.now();
-        if state.quic.poll_timeout().is_some_and(|at| at <= now) {
+        // A deadline that what was just received has brought nearer is seen when the turn is over.
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(state.armed) && due(state.quic.poll_timeout()) {
             state.quic.handle_timeout(now);
         }
         while sent < SEND_BATCHES_PER_CONNECTION {

@@ -34,12 +34,17 @@ const GAIN: u32 = 8;
 const OVERDUE_BYTES: u64 = 32_000;
 const OVERDUE_PART: u64 = 32;
 
+/// Where nothing was worth a copy it is not looked for again for so long, if nothing but data came, and nothing was sent.
+const LOOKS: Duration = Duration::from_millis(1);
+
 /// What is sent again since its acknowledgement is overdue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OverdueCopies {
     /// When what is under way longest will be.
     next: Option<Instant>,
     bytes: u64,
+    /// Of a look in vain: until when it holds, and when the newest packet had left that is acknowledged.
+    in_vain: Option<(Instant, Option<Instant>)>,
 }
 
 impl OverdueCopies {
@@ -49,7 +54,20 @@ impl OverdueCopies {
 
     /// What is overdue leaves with the next datagrams, if it may.
     pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.in_vain = None;
         self.next = self.next.filter(|at| *at > now);
+    }
+
+    /// Something came that may make a copy worth its bytes.
+    pub(super) fn look_again(&mut self) {
+        self.in_vain = None;
+    }
+
+    /// Whether to look for what is worth a copy would be in vain, as it has just been; `newest`: when the newest
+    /// packet left that is acknowledged.
+    fn is_in_vain(&self, now: Instant, newest: Option<Instant>) -> bool {
+        self.in_vain
+            .is_some_and(|(until, then)| now < until && then == newest)
     }
 
     /// Whether there may be more after `sent` bytes of everything.
@@ -98,6 +116,11 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
+        let newest = self.newest_eliciting();
+        let overdue = self.multipath.as_ref().map(|it| &it.overdue);
+        if overdue.is_some_and(|overdue| overdue.is_in_vain(now, newest)) {
+            return None;
+        }
         // What is handed over may need no copy by now; each packet is handed over once.
         while let Some(choice) = self.repeat(now) {
             let transmit = self.transmit_handed_over(now, choice, buf, max_segments);
@@ -106,7 +129,18 @@ impl Connection {
             }
         }
         self.await_overdue(now);
+        // Who waits for its pacer says so again each time.
+        let waits = self.paths.iter().any(|path| path.pacing_until.is_some());
+        let newest = self.newest_eliciting();
+        if let Some(multipath) = self.multipath.as_mut().filter(|_| !waits) {
+            multipath.overdue.in_vain = Some((now + LOOKS, newest));
+        }
         None
+    }
+
+    fn newest_eliciting(&self) -> Option<Instant> {
+        let newest = self.paths.iter().map(|path| path.space.last_eliciting_sent);
+        newest.max().flatten()
     }
 
     /// Wakes up again when what is under way longest on a path is overdue.
@@ -333,11 +367,30 @@ mod tests {
     }
 
     #[test]
+    fn a_look_in_vain_holds_for_a_while_if_nothing_changes() {
+        let start = Instant::from_nanos(5);
+        let copies = OverdueCopies {
+            in_vain: Some((start + LOOKS, Some(start))),
+            ..OverdueCopies::default()
+        };
+        assert!(copies.is_in_vain(start + LOOKS / 2, Some(start)));
+        assert!(!copies.is_in_vain(start + LOOKS, Some(start)));
+        let sent = Some(start + LOOKS / 4);
+        assert!(!copies.is_in_vain(start + LOOKS / 2, sent));
+        let (mut fired, mut heard) = (copies, copies);
+        fired.on_timeout(start);
+        heard.look_again();
+        for changed in [fired, heard] {
+            assert!(!changed.is_in_vain(start, Some(start)));
+        }
+    }
+
+    #[test]
     fn a_timer_that_has_fired_is_none() {
         let at = Instant::from_nanos;
         let mut copies = OverdueCopies {
             next: Some(at(5)),
-            bytes: 0,
+            ..OverdueCopies::default()
         };
         copies.on_timeout(at(4));
         assert_eq!(copies.timer(), Some(at(5)));

@@ -34,6 +34,11 @@ impl Connection {
         let now = received.now;
         self.unreviewed = true;
         self.check_negotiated(&frame)?;
+        if let Some(multipath) = &mut self.multipath
+            && !matches!(frame, Frame::Stream(_) | Frame::Datagram { .. })
+        {
+            multipath.overdue.look_again();
+        }
         match frame {
             Frame::Stream(stream) => {
                 let data = payload.slice_ref(stream.data);

@@ -381,6 +381,9 @@ impl Connection {
         if best == 0 {
             return views;
         }
+        for path in self.paths.iter_mut() {
+            path.recovery.look_at_standstills(now);
+        }
         let frequent = self.worst_standstill(now);
         for index in 0..self.paths.len() {
             let Some(path) = self.paths.at(index) else {

@@ -331,6 +331,11 @@ impl Recovery {
         self.waits.standstill(now)
     }
 
+    /// Computes what [`Self::standstill`] says for a while from now on.
+    pub(crate) fn look_at_standstills(&mut self, now: Instant) {
+        self.waits.look(now);
+    }
+
     /// The same, if that is frequent.
     pub(crate) fn frequent_standstill(&self, now: Instant) -> Option<Standstill> {
         let standstill = self.waits.any().then(|| self.standstill(now));

@@ -53,12 +53,14 @@ impl QueueSigns {
         !self.jitter.is_zero()
     }
 
-    /// `passed` bytes were delivered within the newest round trip.
+    /// `passed` bytes were delivered within the newest round trip. That an earlier one was jitter is shown by two that are
+    /// no longer.
     pub(super) fn on_round_trip(&mut self, passed: u64, round_trips: RoundTrips) {
         let longer = round_trips.recent.saturating_sub(round_trips.min);
+        let within = round_trips.longer.saturating_sub(round_trips.min);
         if let Some((before, then)) = self.first
             && passed as f64 > before as f64 * MORE
-            && longer <= then
+            && within <= then
         {
             self.jitter = self.jitter.max(then * SAFETY);
             self.first = None;
@@ -116,6 +118,20 @@ mod tests {
         // The next burst's queue is as long as the last one's when half as much again has passed.
         let signs = after(&[(40_000, 51), (44_000, 42), (60_000, 51), (80_000, 64)]);
         assert!(!signs.know_jitter());
+    }
+
+    #[test]
+    fn a_burst_into_an_empty_queue_is_no_jitter_beside_a_round_trip_that_shows_the_next() {
+        // Between bursts a short queue is empty: every other round trip is short, however much is in flight.
+        let mut signs = after(&[(8_000, 50)]);
+        let by_turns = RoundTrips {
+            longer: Duration::from_millis(58),
+            ..round_trips(50)
+        };
+        signs.on_round_trip(17_000, by_turns);
+        assert!(!signs.know_jitter());
+        signs.on_round_trip(17_000, round_trips(50));
+        assert!(signs.know_jitter());
     }
 
     #[test]

@@ -12,6 +12,8 @@ const MEMORY: f64 = 30.0;
 const YOUNG: f64 = 3.0;
 /// What is left of so few seconds is forgotten.
 const FORGOTTEN: f64 = 0.005;
+/// What was computed is good for so long: it fades over half a minute, and each choice of a path asks for it.
+const GOOD_FOR: Duration = Duration::from_millis(1);
 
 /// A path that stands still for a time `t` makes what is sent meanwhile wait, `t / 2` on average: over
 /// a longer time, half the sum of the squares divided by that time. Wi-Fi stations that retry, and hand-overs,
@@ -25,6 +27,8 @@ pub(super) struct Waits {
     /// The same and the sum itself, in seconds, of long ones alone.
     long_squares: f64,
     long: f64,
+    /// What was computed last, and when; none where something was added since.
+    computed: Option<(Instant, Standstill)>,
 }
 
 /// The share of time for which a path that stands still frequently does.
@@ -88,6 +92,7 @@ impl Waits {
         if excess.is_zero() || sent < last {
             return;
         }
+        self.computed = None;
         let (is_long, decay) = (excess > usual, decay());
         let excess = excess.as_secs_f64();
         let square = excess.powi(2) / 2.0;
@@ -111,6 +116,22 @@ impl Waits {
 
     /// What has been seen lately.
     pub(super) fn standstill(&self, now: Instant) -> Standstill {
+        self.still_good(now).unwrap_or_else(|| self.compute(now))
+    }
+
+    /// Computes what [`Self::standstill`] will say for a while, if that is not known.
+    pub(super) fn look(&mut self, now: Instant) {
+        if self.still_good(now).is_none() {
+            self.computed = Some((now, self.compute(now)));
+        }
+    }
+
+    fn still_good(&self, now: Instant) -> Option<Standstill> {
+        let (at, standstill) = self.computed?;
+        (now.saturating_since(at) < GOOD_FOR).then_some(standstill)
+    }
+
+    fn compute(&self, now: Instant) -> Standstill {
         let Some((first, last)) = self.known else {
             return Standstill::default();
         };
@@ -193,6 +214,12 @@ mod tests {
         let standstill = waits.standstill(at);
         // A queue of a few packets is no standstill.
         assert!(standstill.share < before.share && standstill.wait == before.wait);
+        waits.look(at);
+        assert_eq!(
+            waits.standstill(at + ms(1) / 2),
+            standstill,
+            "good for a while"
+        );
         let later = waits.standstill(start + ms(300_000));
         assert!(later.mean_wait < ms(1) && later.wait == standstill.wait);
     }

@@ -1,7 +1,8 @@
 //! Puts received bytes in order.
 //!
 //! Bytes that arrive in order pass through as slices of the receive buffer (a bounded number of
-//! them, because a slice pins the whole buffer). All others are copied into [`Block`]s that lie at
+//! them, because a slice pins the whole buffer), and so do those that come too early by one piece: what
+//! crossed several paths. All others are copied into [`Block`]s that lie at
 //! fixed offsets and mark what has arrived with at most one bit per byte. So memory is at most the receive
 //! window times 1.125 (and some bytes per 4 KiB), however finely a peer cuts its data, and no
 //! number of gaps is too many. Every operation is O(bytes / 64) plus O(1) to find a block.
@@ -31,6 +32,8 @@ pub(crate) struct Assembler {
     borrowed: ShortDeque<(u64, Bytes)>,
     /// The first of them is a copy of our own, which pins nothing.
     owns_first: bool,
+    /// Slices that came too early, ascending, with gaps before them but no block: ordered mode only.
+    ahead: VecDeque<(u64, Bytes)>,
     /// Blocks from number `first` on.
     blocks: VecDeque<Option<Box<Block>>>,
     first: u64,
@@ -60,9 +63,8 @@ impl Assembler {
 
     /// Slices of receive buffers held.
     pub(crate) fn borrowed(&self) -> usize {
-        self.borrowed
-            .len()
-            .saturating_sub(usize::from(self.owns_first))
+        let own = usize::from(self.owns_first);
+        (self.borrowed.len() + self.ahead.len()).saturating_sub(own)
     }
 
     fn pop_borrowed(&mut self) -> Option<(u64, Bytes)> {
@@ -90,7 +92,7 @@ impl Assembler {
     pub(crate) fn memory(&self) -> usize {
         self.memory_of_blocks()
             + self.blocks.capacity() * size_of::<Option<Box<Block>>>()
-            + self.borrowed.capacity() * size_of::<(u64, Bytes)>()
+            + (self.borrowed.capacity() + self.ahead.capacity()) * size_of::<(u64, Bytes)>()
     }
 
     #[cfg(test)]
@@ -120,8 +122,21 @@ impl Assembler {
             return self.insert_unordered(offset, data, may_borrow);
         }
         if offset > self.contiguous {
-            self.buffered += self.copy(offset, &data);
+            if data.is_empty() {
+                return false;
+            }
+            if may_borrow > 0 && self.is_behind_all(offset) {
+                self.buffered += data.len() as u64;
+                self.ahead.push_back((offset, data));
+            } else {
+                self.copy_ahead();
+                self.buffered += self.copy(offset, &data);
+            }
             return false;
+        }
+        let next = self.ahead.front().map_or(u64::MAX, |(next, _)| *next);
+        if may_borrow == 0 || next < end {
+            self.copy_ahead();
         }
         if may_borrow > 0 {
             let known = if self.blocks.is_empty() {
@@ -145,6 +160,7 @@ impl Assembler {
     pub(crate) fn insert_end(&mut self, offset: u64, data: Bytes) -> bool {
         let alone = offset == self.contiguous
             && self.borrowed.is_empty()
+            && self.ahead.is_empty()
             && self.blocks.is_empty()
             && !self.is_unordered();
         if !alone || data.is_empty() || data.len() > SHORT_MESSAGE_BYTES {
@@ -228,6 +244,7 @@ impl Assembler {
 
     /// Drops what lies at `end` and beyond and was not handed out; no more will come.
     pub(crate) fn truncate(&mut self, end: u64) {
+        self.copy_ahead();
         while let Some((offset, data)) = self.borrowed.back_mut()
             && offset.saturating_add(data.len() as u64) > end
         {
@@ -343,6 +360,7 @@ impl Assembler {
     }
 
     fn switch_to_unordered(&mut self) {
+        self.copy_ahead();
         // It need not stay the first from here on, and counts like the others.
         self.owns_first = false;
         let mut numbers = BTreeSet::new();
@@ -409,8 +427,29 @@ impl Assembler {
         known
     }
 
-    /// Moves `contiguous` over what blocks already hold.
+    /// Whether nothing from `offset` on has arrived, and nothing before it is in blocks.
+    fn is_behind_all(&self, offset: u64) -> bool {
+        let last = self.ahead.back();
+        let end = last.map_or(0, |(at, data)| at + data.len() as u64);
+        self.blocks.is_empty() && end <= offset
+    }
+
+    /// Copies what came too early into blocks.
+    fn copy_ahead(&mut self) {
+        for (offset, data) in std::mem::take(&mut self.ahead) {
+            self.copy(offset, &data);
+        }
+    }
+
+    /// Moves `contiguous` over what has already arrived.
     fn advance(&mut self) {
+        while let Some((offset, _)) = self.ahead.front()
+            && *offset == self.contiguous
+            && let Some((offset, data)) = self.ahead.pop_front()
+        {
+            self.contiguous += data.len() as u64;
+            self.borrowed.push_back((offset, data));
+        }
         while !self.blocks.is_empty() {
             let (number, at) = split(self.contiguous);
             let Some(block) = self.existing(number) else {

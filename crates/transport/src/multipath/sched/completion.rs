@@ -77,9 +77,10 @@ impl Course {
     fn new(path: &PathView, standstill: f64) -> Self {
         let rtt = path.recent_rtt.as_secs_f64().max(1e-6);
         let window = path.window.max(path.datagram) as f64;
+        let (delay, queues) = path.delay_and_queue();
         Self {
             // What is lost arrives two round trips later, and what meets a standstill after that.
-            delay: path.one_way_delay().as_secs_f64()
+            delay: delay.as_secs_f64()
                 + 2.0 * path.loss * rtt
                 + standstill * path.standstill.mean_wait.as_secs_f64(),
             room: path.takes() as f64,
@@ -88,7 +89,7 @@ impl Course {
             held: path.wait.as_secs_f64(),
             batch: (BATCH * path.datagram) as f64,
             pace: path.pacing.bits_per_second() as f64 / 8.0,
-            queues: path.queues(),
+            queues,
             overfills: path.slow_start
                 && path.in_flight > path.most_passed
                 && path.capacity.is_some_and(|capacity| {

@@ -86,14 +86,21 @@ impl PathView {
     /// What the next packet takes to the peer: the round trip expected without the way back, and as long as the path has
     /// stood still.
     pub fn one_way_delay(&self) -> Duration {
-        let way = self.round_trip().saturating_sub(self.return_delay);
-        way.saturating_add(self.still_for)
+        self.delay_and_queue().0
     }
 
     /// Whether a queue must stand: more is in flight than the path holds, or what is not explained by that has
     /// grown.
     pub fn queues(&self) -> bool {
-        self.round_trip() > self.longest_without_queue
+        self.delay_and_queue().1
+    }
+
+    /// [`Self::one_way_delay`] and [`Self::queues`], which rest on the same forecast.
+    fn delay_and_queue(&self) -> (Duration, bool) {
+        let round_trip = self.round_trip();
+        let way = round_trip.saturating_sub(self.return_delay);
+        let queues = round_trip > self.longest_without_queue;
+        (way.saturating_add(self.still_for), queues)
     }
 
     /// The round trip of what leaves now: the shortest, the queue of what is in flight, and what the newest took
@@ -133,8 +140,8 @@ impl PathView {
 
     /// Whether the path stands still frequently, and what is sent on `other` as well arrives before that would be over.
     pub fn is_outrun_by(&self, other: &Self) -> bool {
-        let over = self.proven_delay().saturating_add(self.standstill.wait);
-        self.standstill.is_frequent() && other.one_way_delay() < over
+        let over = || self.proven_delay().saturating_add(self.standstill.wait);
+        self.standstill.is_frequent() && other.one_way_delay() < over()
     }
 
     /// Bytes that the path takes: those that its window allows, and that its queue has not dropped so far.

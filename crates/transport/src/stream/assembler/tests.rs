@@ -50,6 +50,53 @@ fn in_order_data_passes_through_uncopied() {
 }
 
 #[test]
+fn what_comes_too_early_by_one_piece_passes_through_uncopied() {
+    let mut assembler = Assembler::default();
+    // Two paths by turns, of which one is read a batch ahead.
+    let pieces: Vec<_> = (0..40).map(|piece| bytes(1000 * piece, 1000)).collect();
+    let addresses: Vec<_> = pieces.iter().map(|piece| piece.as_ptr()).collect();
+    for batch in pieces.chunks(20).enumerate() {
+        let at = |piece: usize| 20 * batch.0 + piece;
+        for piece in (10..20).chain(0..10) {
+            let offset = 1000 * at(piece) as u64;
+            let grew = assembler.insert(offset, batch.1[piece].clone(), 100 - piece);
+            assert_eq!(grew, piece < 10);
+        }
+        assert_eq!(assembler.borrowed(), 20);
+        assert_eq!(assembler.buffered(), 20_000);
+        for piece in 0..20 {
+            let chunk = assembler.read(usize::MAX, u64::MAX).unwrap();
+            assert_eq!((chunk.as_ptr(), chunk.len()), (addresses[at(piece)], 1000));
+        }
+        assert_eq!(assembler.memory_of_blocks(), 0);
+    }
+}
+
+#[test]
+fn what_comes_too_early_is_copied_where_pieces_overlap_or_none_may_be_held() {
+    for (offset, len, may_borrow) in [
+        (0, 1500, 9),
+        (500, 1000, 9),
+        (0, 1000, 0),
+        (1500, 10, 9),
+        (3000, 9, 0),
+    ] {
+        let mut assembler = Assembler::default();
+        assembler.insert(1000, bytes(1000, 1000), 9);
+        assembler.insert(2000, bytes(2000, 500), 9);
+        assert_eq!((assembler.borrowed(), assembler.memory_of_blocks()), (2, 0));
+        assembler.insert(offset, bytes(offset, len), may_borrow);
+        assert!(assembler.memory_of_blocks() > 0, "{offset} {len}");
+        assembler.insert(0, bytes(0, 3500), 9);
+        assert_eq!(read_all(&mut assembler), 3500);
+        assert_eq!((assembler.buffered(), assembler.borrowed()), (0, 0));
+    }
+    let mut assembler = Assembler::default();
+    assert!(!assembler.insert(1000, Bytes::new(), 9));
+    assert_eq!(assembler.borrowed(), 0, "an end without data");
+}
+
+#[test]
 fn copied_data_is_handed_out_in_whole_blocks() {
     let mut assembler = Assembler::default();
     for at in (0..8192).step_by(64) {
@@ -143,7 +190,8 @@ fn wide_window_with_many_gaps_is_fast() {
     let data = Bytes::from(vec![7; PIECE as usize]);
     // 50,000 gaps, filled from the far end so that nothing can be handed out before the last.
     for piece in (1..PIECES).step_by(2) {
-        assembler.insert(piece * PIECE, data.clone(), 100);
+        let may_borrow = 100_usize.saturating_sub(assembler.borrowed());
+        assembler.insert(piece * PIECE, data.clone(), may_borrow);
     }
     assert!(assembler.memory() <= memory_limit(PIECE * PIECES));
     for piece in (0..PIECES as usize).step_by(2).rev() {

@@ -26,6 +26,8 @@ pub(in super::super) struct Ledger {
     round: Count,
     /// Lost in this round where the queue was long.
     high_lost: f64,
+    /// Whether the round before this one lost more than a path does on its own.
+    overflowed: bool,
 }
 
 impl Ledger {
@@ -43,6 +45,7 @@ impl Ledger {
     }
 
     pub(in super::super) fn end_round(&mut self) {
+        self.overflowed = self.round.lost > most_by_chance(self.round.packets, 0.0);
         self.round = Count::default();
         self.high_lost = 0.0;
         // Below its least size the account does not fade: a base that is forgotten in a standing
@@ -70,8 +73,24 @@ impl Ledger {
     /// more than any path loses on its own; a round has `window` packets at least.
     pub(in super::super) fn is_congested(&self, threshold: f64, window: f64) -> bool {
         let packets = self.round.packets.max(window);
-        let most = (BASE_MAX + threshold) * packets;
         self.high_lost > self.allowed(packets, threshold)
-            || self.round.lost > most + DEVIATIONS * most.sqrt()
+            || self.round.lost > most_by_chance(packets, threshold)
     }
+
+    /// Forgets what the path seemed to lose on its own: it was lost to a queue that overflowed.
+    pub(in super::super) fn forget_base(&mut self) {
+        self.quiet = Count::default();
+    }
+
+    /// Whether the last whole round lost more than any path loses on its own.
+    pub(in super::super) const fn has_overflowed(&self) -> bool {
+        self.overflowed
+    }
+}
+
+/// The most of `packets` that a path loses on its own, and `threshold` beyond it, with the chance around
+/// both.
+fn most_by_chance(packets: f64, threshold: f64) -> f64 {
+    let mean = (BASE_MAX + threshold) * packets;
+    mean + DEVIATIONS * mean.sqrt()
 }

@@ -37,6 +37,9 @@ const MOUSE_WINDOW: f64 = 2.885;
 /// such RTT on top of the doubling.
 const CROWDED_MOUSE_WINDOW: f64 = 4.0;
 
+/// Packets by which the queue that a lost packet met may differ from what the next one tells.
+const QUEUE_GRAIN: u64 = 2;
+
 /// The deviations of `bbr3-taut` from `bbr3`, each by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -261,12 +264,17 @@ impl Bbr {
         let Some(min) = self.min_rtt.value else {
             return;
         };
-        let part = if self.state == State::Startup {
+        let startup = self.state == State::Startup;
+        let overflowed = startup && self.ledger.has_overflowed();
+        let part = if startup {
             queue::LONG_IN_STARTUP
         } else {
             queue::LONG_IN_PROBE
         };
-        if self.queue.was_long(min, part) {
+        if overflowed {
+            self.ledger.forget_base();
+        }
+        if overflowed || self.queue.was_long(min, part) {
             self.full_pipe.now = true;
             self.full_pipe.reached = true;
         }
@@ -307,8 +315,9 @@ impl Bbr {
     }
 
     fn is_queue_high(&self, rtt: Duration) -> bool {
+        let grain = self.max_bw.get().time_for(QUEUE_GRAIN * self.mtu);
         self.min_rtt
             .value
-            .is_some_and(|min| self.queue.is_high(rtt, min))
+            .is_some_and(|min| self.queue.is_high(rtt, min, grain))
     }
 }

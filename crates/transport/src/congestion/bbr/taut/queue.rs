@@ -98,11 +98,13 @@ impl QueueView {
         }
     }
 
-    /// Whether a packet with this RTT met a long queue: three quarters of the longest of late.
-    pub(in super::super) fn is_high(&self, rtt: Duration, min: Duration) -> bool {
+    /// Whether a packet with this RTT met a long queue: three quarters of the longest of late, or less
+    /// by the `grain` to which a queue of few packets is known.
+    pub(in super::super) fn is_high(&self, rtt: Duration, min: Duration, grain: Duration) -> bool {
         let delay = rtt.saturating_sub(min);
         let longest = self.high.max(self.high_before).saturating_sub(min);
-        delay >= (longest / 4 * 3).max(min / NO_QUEUE).max(GRAIN)
+        let high = (longest / 4 * 3).saturating_sub(grain);
+        delay >= high.max(min / NO_QUEUE).max(GRAIN)
     }
 
     /// Whether a packet with this RTT met seven eighths of the longest queue of late.

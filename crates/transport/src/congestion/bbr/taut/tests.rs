@@ -144,6 +144,21 @@ fn what_startup_overfilled_does_not_hold_the_rate_down() {
 }
 
 #[test]
+fn a_queue_of_few_packets_is_not_overflowed_for_ever() {
+    // Acknowledged in bursts, such a queue is empty in between: no round meets it throughout, and what it drops looks
+    // like the path's own loss.
+    let mut path = Path::new(10.0, 8, 0.7);
+    path.aggregate = ms(3);
+    let mut run = taut(path);
+    run.run_for(ms(300));
+    let at_first = run.loss_share();
+    assert!(at_first < 0.15, "{at_first}");
+    run.mark();
+    let (later, used) = (run.run_for(secs(9)).loss_share(), run.utilisation());
+    assert!(later < 0.03 && used > 0.99, "{later} {used}");
+}
+
+#[test]
 fn rounds_tell_a_standing_queue() {
     let (min, mut now) = (ms(100), Instant::ZERO);
     let mut queue = QueueView::new(now);
@@ -159,7 +174,10 @@ fn rounds_tell_a_standing_queue() {
     }
     assert!(queue.stands(min) && queue.was_long(min, 8));
     assert!(!queue.was_long(min, 2) && !queue.is_gone(min, 1));
-    assert!(queue.is_high(ms(175), min) && !queue.is_high(ms(174), min));
+    let high = |rtt, grain| queue.is_high(ms(rtt), min, ms(grain));
+    assert!(high(175, 0) && !high(174, 0));
+    assert!(high(172, 3) && !high(171, 3), "known to three milliseconds");
+    assert!(high(107, 100) && !high(106, 100), "any queue");
     assert!(queue.is_full(ms(188), min) && !queue.is_full(ms(187), min));
     for _ in 0..4 {
         round(&mut queue, &[110, 105]);
