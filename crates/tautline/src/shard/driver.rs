@@ -38,8 +38,6 @@ use crate::{
 /// enough that data is still in the cache when it is read, and that streams need not copy it out
 /// of the receive buffers meanwhile.
 const RECEIVE_BATCHES_PER_ROUND: usize = 4;
-/// Several sockets give no more at once than so many: of each path as much is acknowledged at once as of one.
-const SOCKETS_PER_ROUND: usize = 2;
 /// Send batches (of up to 64 datagrams) that one connection may send before the next one's turn.
 const SEND_BATCHES_PER_CONNECTION: usize = 2;
 /// Send batches in one round.
@@ -150,9 +148,9 @@ impl Driver {
         }
         self.io.paused_until = None;
         self.receive_from_old(cx, now);
+        // Several sockets give no more at once than one.
         let sockets = 1 + self.io.others.len();
-        let most = RECEIVE_BATCHES_PER_ROUND * sockets.min(SOCKETS_PER_ROUND);
-        let (mut left, mut idle) = (most, 0);
+        let (mut left, mut idle) = (RECEIVE_BATCHES_PER_ROUND, 0);
         while left > 0 && idle < sockets {
             let index = self.io.turn.of(sockets);
             let step = match index.checked_sub(1) {

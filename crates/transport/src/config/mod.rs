@@ -79,7 +79,7 @@ pub struct Limits {
     /// Undecryptable datagrams kept while keys are missing. Default 16; 1.5 KiB each.
     pub buffered_undecryptable_datagrams: usize,
     /// Slices of receive buffers that unread stream data may share instead of being copied.
-    /// Default 256; what they pin is bounded by `shared_receive_bytes`.
+    /// Default 512; what they pin is bounded by `shared_receive_bytes`.
     pub shared_receive_slices: usize,
     /// How much the socket may receive while unread stream data shares its buffers; from there on
     /// data is copied until all that was shared is read. Default 4 MiB: that much memory, and one
@@ -107,7 +107,7 @@ impl Default for Limits {
         Self {
             crypto_buffer_bytes: 128 * 1024,
             buffered_undecryptable_datagrams: 16,
-            shared_receive_slices: 256,
+            shared_receive_slices: 512,
             shared_receive_bytes: 4 << 20,
             pending_path_responses: 8,
             pending_retire_connection_ids: 64,
