@@ -14,6 +14,8 @@ const STANDING: u32 = 8;
 pub(in super::super) const LONG_IN_STARTUP: u32 = 2;
 /// ...and below this, that a probe is.
 pub(in super::super) const LONG_IN_PROBE: u32 = 8;
+/// A queue of no more than so many grains is one of few packets.
+const FEW_GRAINS: u32 = 4;
 /// Timers and batches may hide this much.
 const GRAIN: Duration = Duration::from_millis(1);
 /// How long the longest delay is remembered, once or twice over.
@@ -103,6 +105,12 @@ impl QueueView {
     pub(in super::super) fn is_high(&self, rtt: Duration, min: Duration, grain: Duration) -> bool {
         let delay = rtt.saturating_sub(min);
         let longest = self.high.max(self.high_before).saturating_sub(min);
+        // A long queue is known well enough: beside many others two packets take as long as most of it.
+        let grain = if longest > grain.saturating_mul(FEW_GRAINS) {
+            Duration::ZERO
+        } else {
+            grain
+        };
         let high = (longest / 4 * 3).saturating_sub(grain);
         delay >= high.max(min / NO_QUEUE).max(GRAIN)
     }

@@ -176,8 +176,9 @@ fn rounds_tell_a_standing_queue() {
     assert!(!queue.was_long(min, 2) && !queue.is_gone(min, 1));
     let high = |rtt, grain| queue.is_high(ms(rtt), min, ms(grain));
     assert!(high(175, 0) && !high(174, 0));
-    assert!(high(172, 3) && !high(171, 3), "known to three milliseconds");
+    assert!(high(150, 25) && !high(149, 25), "known to two packets");
     assert!(high(107, 100) && !high(106, 100), "any queue");
+    assert!(high(175, 24) && !high(174, 24), "a long one");
     assert!(queue.is_full(ms(188), min) && !queue.is_full(ms(187), min));
     for _ in 0..4 {
         round(&mut queue, &[110, 105]);
