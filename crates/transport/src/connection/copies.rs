@@ -43,8 +43,8 @@ pub(super) struct OverdueCopies {
     /// When what is under way longest will be.
     next: Option<Instant>,
     bytes: u64,
-    /// Of a look in vain: until when it holds, and when the newest packet had left that is acknowledged.
-    in_vain: Option<(Instant, Option<Instant>)>,
+    /// Of a look in vain: until when it holds, and for how many packets under way.
+    in_vain: Option<(Instant, usize)>,
 }
 
 impl OverdueCopies {
@@ -63,11 +63,11 @@ impl OverdueCopies {
         self.in_vain = None;
     }
 
-    /// Whether to look for what is worth a copy would be in vain, as it has just been; `newest`: when the newest
-    /// packet left that is acknowledged.
-    fn is_in_vain(&self, now: Instant, newest: Option<Instant>) -> bool {
+    /// Whether to look for what is worth a copy would be in vain, as it has just been. Nothing was sent if as many
+    /// packets are `under_way`: fewer are so only after an acknowledgement or a timeout.
+    fn is_in_vain(&self, now: Instant, under_way: usize) -> bool {
         self.in_vain
-            .is_some_and(|(until, then)| now < until && then == newest)
+            .is_some_and(|(until, then)| now < until && then == under_way)
     }
 
     /// Whether there may be more after `sent` bytes of everything.
@@ -116,9 +116,10 @@ impl Connection {
         buf: &mut [u8],
         max_segments: usize,
     ) -> Option<Transmit> {
-        let newest = self.newest_eliciting();
-        let overdue = self.multipath.as_ref().map(|it| &it.overdue);
-        if overdue.is_some_and(|overdue| overdue.is_in_vain(now, newest)) {
+        let outstanding = |path: &Path| path.space.sent.eliciting_outstanding();
+        let under_way = self.paths.iter().map(outstanding).sum();
+        let overdue = self.multipath.as_ref().map(|multipath| &multipath.overdue);
+        if overdue.is_some_and(|overdue| overdue.is_in_vain(now, under_way)) {
             return None;
         }
         // What is handed over may need no copy by now; each packet is handed over once.
@@ -131,16 +132,10 @@ impl Connection {
         self.await_overdue(now);
         // Who waits for its pacer says so again each time.
         let waits = self.paths.iter().any(|path| path.pacing_until.is_some());
-        let newest = self.newest_eliciting();
         if let Some(multipath) = self.multipath.as_mut().filter(|_| !waits) {
-            multipath.overdue.in_vain = Some((now + LOOKS, newest));
+            multipath.overdue.in_vain = Some((now + LOOKS, under_way));
         }
         None
-    }
-
-    fn newest_eliciting(&self) -> Option<Instant> {
-        let newest = self.paths.iter().map(|path| path.space.last_eliciting_sent);
-        newest.max().flatten()
     }
 
     /// Wakes up again when what is under way longest on a path is overdue.
@@ -370,18 +365,17 @@ mod tests {
     fn a_look_in_vain_holds_for_a_while_if_nothing_changes() {
         let start = Instant::from_nanos(5);
         let copies = OverdueCopies {
-            in_vain: Some((start + LOOKS, Some(start))),
+            in_vain: Some((start + LOOKS, 7)),
             ..OverdueCopies::default()
         };
-        assert!(copies.is_in_vain(start + LOOKS / 2, Some(start)));
-        assert!(!copies.is_in_vain(start + LOOKS, Some(start)));
-        let sent = Some(start + LOOKS / 4);
-        assert!(!copies.is_in_vain(start + LOOKS / 2, sent));
+        assert!(copies.is_in_vain(start + LOOKS / 2, 7));
+        assert!(!copies.is_in_vain(start + LOOKS, 7), "too long ago");
+        assert!(!copies.is_in_vain(start, 8), "sent at the same instant");
         let (mut fired, mut heard) = (copies, copies);
         fired.on_timeout(start);
         heard.look_again();
         for changed in [fired, heard] {
-            assert!(!changed.is_in_vain(start, Some(start)));
+            assert!(!changed.is_in_vain(start, 7));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Puts received bytes in order.
 //!
 //! Bytes that arrive in order pass through as slices of the receive buffer (a bounded number of
-//! them, because a slice pins the whole buffer), and so do those that come too early by one piece: what
-//! crossed several paths. All others are copied into [`Block`]s that lie at
+//! them, because a slice pins the whole buffer), and so do those that come too early but after each other, as
+//! what crossed several paths does. All others are copied into [`Block`]s that lie at
 //! fixed offsets and mark what has arrived with at most one bit per byte. So memory is at most the receive
 //! window times 1.125 (and some bytes per 4 KiB), however finely a peer cuts its data, and no
 //! number of gaps is too many. Every operation is O(bytes / 64) plus O(1) to find a block.
