@@ -120,8 +120,8 @@ fn two_links_at_once_stand_beside_each_alone() {
         "cubic",
         "--requests",
         "3",
-        "--pair",
-        "wifi+lte",
+        "--paths",
+        "wifi,lte",
     ];
     let out = demo(folder.path(), &args);
     let table = text(&out.stdout);
@@ -159,8 +159,16 @@ fn two_links_at_once_stand_beside_each_alone() {
         assert_eq!(runs.len(), 5, "{way}");
         assert!(way["with_fec"].is_null(), "{way}");
     }
-    let out = demo(folder.path(), &["--pair", "wifi"]);
-    assert!(!out.status.success() && text(&out.stderr).contains("joined by +"));
+    for (wrong, said) in [
+        ("wifi", "name two links"),
+        ("wifi,wlan0", "no link is called \"wlan0\""),
+    ] {
+        let out = demo(folder.path(), &["--paths", wrong]);
+        assert!(
+            !out.status.success() && text(&out.stderr).contains(said),
+            "{wrong}"
+        );
+    }
 }
 
 #[test]

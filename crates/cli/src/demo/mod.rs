@@ -108,10 +108,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     requests: u32,
 
-    /// Pairs of links to use at once, separated by commas, as in wifi+lte; none leaves that out [default:
-    /// wifi+lte, leo+lte and geo+lte, or none where --link chooses]
-    #[arg(long = "pair", value_name = "LINK+LINK", value_delimiter = ',')]
-    pairs: Vec<ChosenPair>,
+    /// Two links to use at once, as in wifi,lte; more than once for more pairs; auto is wifi,lte, leo,lte
+    /// and geo,lte, none leaves that out [default: auto, or none where --link chooses]
+    #[arg(long = "paths", value_name = "auto|LINK,LINK")]
+    paths: Vec<ChosenPaths>,
 
     /// Seed of everything random, from which seeds count up; the same seed gives the same figures
     #[arg(long, default_value_t = 1)]
@@ -127,18 +127,21 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--pair` names.
+/// What `--paths` names.
 #[derive(Clone, Debug)]
-enum ChosenPair {
+enum ChosenPaths {
+    /// The usual pairs.
+    Auto,
     None,
     Pair(PairName),
 }
 
-impl FromStr for ChosenPair {
+impl FromStr for ChosenPaths {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
+            "auto" => Self::Auto,
             "none" => Self::None,
             name => Self::Pair(name.parse()?),
         })
@@ -215,7 +218,7 @@ pub(crate) fn run(args: Args) -> Outcome {
         &request_links,
     )?;
     let pairs = Pairs::new(
-        &chosen_pairs(&args.pairs, &args.links)?,
+        &chosen_pairs(&args.paths, &args.links)?,
         &payload,
         controller_of_requests(&controllers),
         fec.as_deref(),
@@ -291,17 +294,26 @@ fn unique(chosen: &[String], default: impl Iterator<Item = &'static str>) -> Vec
 }
 
 /// `chosen`, or else the usual ones, unless single links were chosen.
-fn chosen_pairs(chosen: &[ChosenPair], links: &[String]) -> Outcome<Vec<PairName>> {
-    if chosen.is_empty() && links.is_empty() {
-        let usual = PAIRS.iter().map(|name| name.parse().map_err(Failure::new));
-        return usual.collect();
-    }
+fn chosen_pairs(chosen: &[ChosenPaths], links: &[String]) -> Outcome<Vec<PairName>> {
+    let default = match links {
+        [] => [ChosenPaths::Auto].as_slice(),
+        _ => &[],
+    };
+    let chosen = if chosen.is_empty() { default } else { chosen };
     let mut names: Vec<PairName> = Vec::new();
-    for pair in chosen {
-        if let ChosenPair::Pair(name) = pair
-            && !names.contains(name)
-        {
-            names.push(name.clone());
+    for paths in chosen {
+        let meant = match paths {
+            ChosenPaths::Auto => PAIRS
+                .iter()
+                .map(|name| name.parse().map_err(Failure::new))
+                .collect::<Outcome<_>>()?,
+            ChosenPaths::None => Vec::new(),
+            ChosenPaths::Pair(name) => vec![name.clone()],
+        };
+        for name in meant {
+            if !names.contains(&name) {
+                names.push(name);
+            }
         }
     }
     Ok(names)

@@ -33,9 +33,10 @@ impl FromStr for PairName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // `+` as pairs are called in what we print.
         let (first, second) = text
-            .split_once('+')
-            .ok_or_else(|| format!("{text}: two links are joined by +, as in wifi+lte"))?;
+            .split_once([',', '+'])
+            .ok_or_else(|| format!("{text}: name two links, as in wifi,lte"))?;
         for name in [first, second] {
             if links::by_name(name).is_none() {
                 let known = links::names().join(", ");
