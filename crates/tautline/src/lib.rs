@@ -80,7 +80,7 @@ pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
     message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
-    multipath::{AckRouting, MultipathConfig, PathCost, PathPin, PathStatus, PinError},
+    multipath::{AckRouting, MOST_PATHS, MultipathConfig, PathCost, PathPin, PathStatus, PinError},
     path::PathEvent,
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},

@@ -90,6 +90,7 @@ async fn send_file(
     let Ok(Ok(Found::File(OpenFile { file, len, .. }))) = found else {
         return Err((NOT_FOUND, "no such file"));
     };
+    send.set_size_hint(Some(len));
     let mut pieces = Pieces::new(file, 0, len).map_err(|_| (FAILED, "cannot read"))?;
     loop {
         let (rest, piece) = pieces.read().await.map_err(|_| (FAILED, "cannot read"))?;

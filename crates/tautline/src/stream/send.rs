@@ -219,6 +219,14 @@ impl SendStream {
             .with(|state| state.quic.set_priority(self.id, priority));
     }
 
+    /// Says that `bytes` will be written in all, as soon as there is room; `None`: that is no longer known. Over several
+    /// paths it decides with what is still to come: a small stream whose end is in sight waits for no slow path, though
+    /// it has not been [finished](Self::finish) yet. A hint alone: less or more may be written.
+    pub fn set_size_hint(&self, bytes: Option<u64>) {
+        self.conn
+            .with(|state| state.quic.set_size_hint(self.id, bytes));
+    }
+
     /// Sets whether erasure correction protects what is sent of the stream from now on, sent again
     /// included, where it was negotiated
     /// ([`TransportConfig::fec`](crate::TransportConfig)). By default the redundancy scheduler says.

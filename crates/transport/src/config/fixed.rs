@@ -8,12 +8,14 @@
 /// Connection IDs that a connection may have issued at once, over all paths; 64 bytes each.
 pub(crate) const CONNECTION_IDS: usize = 512;
 /// Retired IDs that still lead to their connection, so that packets overtaken by their retirement
-/// are not answered by a stateless reset; 64 bytes each, per connection.
-pub(crate) const RETIRED_IDS_KEPT: usize = 4;
+/// are not answered by a stateless reset; 64 bytes each, per connection. Enough for those of several paths that were
+/// abandoned before their first packet came.
+pub(crate) const RETIRED_IDS_KEPT: usize = 16;
 /// Addresses of one peer: where the connection began, and two preferred ones; 32 bytes each.
 pub(crate) const PEER_ADDRESSES: usize = 3;
-/// Reset tokens of the peer kept per connection, the oldest make room; 64 bytes each.
-pub(crate) const RESET_TOKENS_KEPT: usize = 8;
+/// Reset tokens of the peer kept per path, the oldest make room: that in use, and those of addresses that it
+/// came from or is about to go to; 64 bytes each.
+pub(crate) const RESET_TOKENS_KEPT: usize = 3;
 /// Retirements waiting to be announced above which IDs are not changed at will; 16 bytes each, per
 /// path.
 pub(crate) const RETIREMENTS_AT_WILL: usize = 64;

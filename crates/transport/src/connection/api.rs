@@ -9,7 +9,7 @@ use super::{Connection, ConnectionStats, EndpointEvent, Event};
 use crate::{
     datagram::{DatagramStats, SendDatagramError},
     observe,
-    path::{PathPhase, PathStats},
+    path::PathStats,
     stream::{
         Protection, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats,
         UnorderedOutcome, WriteError, sched::Priority,
@@ -135,6 +135,16 @@ impl Connection {
     /// Sets the stream's place among others. Unknown streams are ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         self.streams.set_priority(id, priority);
+    }
+
+    /// Says that the application means to write `bytes` on the stream in all, as soon as there is room; `None`: it no
+    /// longer knows. The path scheduler then decides with what is still to come, and knows the last data before the stream
+    /// is finished. It is a hint alone: less or more may be written. Unknown streams are ignored, and those of messages,
+    /// whose size is known.
+    pub fn set_size_hint(&mut self, id: StreamId, bytes: Option<u64>) {
+        if let Some(streams) = self.streams_for(id) {
+            streams.set_size_hint(id, bytes);
+        }
     }
 
     /// Sets whether erasure correction protects what is sent of the stream from now on, sent again
@@ -281,7 +291,7 @@ impl Connection {
         Some(PathStats {
             id,
             four_tuple: path.network.four_tuple(),
-            validated: path.network.is_validated() && path.phase != PathPhase::Opening,
+            validated: path.network.is_validated() && path.has_opened,
             abandoned: path.is_abandoned(),
             status: path.status.effective(),
             cost: path.cost.cost,

@@ -60,11 +60,15 @@ pub enum EndpointEvent {
     },
     /// From now on, this token from this address means the peer lost our connection.
     ResetToken {
+        /// Of the connection ID that is used on which path.
+        path: PathId,
         /// Where resets come from.
         remote: SocketAddr,
         /// The token.
         token: ResetToken,
     },
+    /// Nothing is left of this path: its reset tokens mean nothing any more.
+    PathGone(PathId),
     /// The peer may send from this address too. Where our connection IDs are empty, the address
     /// alone tells whom its packets are for.
     PeerAddress(SocketAddr),

@@ -90,6 +90,8 @@ pub(crate) struct Handshake {
     pub(crate) token: bytes::Bytes,
     pub(crate) zero_rtt_sent: bool,
     pub(crate) peer_validated_us: bool,
+    /// The peer's address when it began.
+    pub(crate) remote: SocketAddr,
     scratch: Vec<u8>,
 }
 
@@ -115,6 +117,7 @@ impl Handshake {
             token: params.token.clone(),
             zero_rtt_sent: false,
             peer_validated_us: false,
+            remote: params.four_tuple.remote,
             scratch: Vec::new(),
         }
     }
@@ -592,8 +595,11 @@ impl Connection {
             self.paths.get_mut(PathId::ZERO),
         ) {
             path.remote_cids.set_initial_token(token);
-            self.outbox
-                .endpoint(EndpointEvent::ResetToken { remote, token });
+            self.outbox.endpoint(EndpointEvent::ResetToken {
+                path: PathId::ZERO,
+                remote,
+                token,
+            });
         }
         if let (Some(preferred), Some(path)) =
             (&params.preferred_address, self.paths.get_mut(PathId::ZERO))

@@ -8,6 +8,7 @@ use super::{Connection, EndpointEvent, Event};
 use crate::{
     error::{Code, ConnectionError, TransportError},
     observe,
+    path::Path,
     time::Instant,
     tls::Level,
     units::{FourTuple, PathId},
@@ -200,16 +201,22 @@ impl Connection {
         }
     }
 
-    /// Three PTOs over the slowest path. RFC 9000 s10.2, RFC 10069.
+    /// Three PTOs over the slowest path. RFC 9000 s10.2, RFC 10069. One over which nothing ever came counts for
+    /// nothing: it would hold up every program that ends.
     fn closing_period(&self) -> Duration {
-        3 * self.largest_pto()
+        3 * self.largest_pto_of(|path| path.has_opened)
     }
 
     /// The largest PTO over all paths.
     pub(crate) fn largest_pto(&self) -> Duration {
+        self.largest_pto_of(|_| true)
+    }
+
+    fn largest_pto_of(&self, counts: impl Fn(&Path) -> bool) -> Duration {
         let announced = self.peer_max_ack_delay();
         self.paths
             .iter()
+            .filter(|path| counts(path))
             .map(|path| path.recovery.pto_base() + path.ack_frequency.max_ack_delay(announced))
             .max()
             .unwrap_or(Duration::from_secs(1))

@@ -76,7 +76,10 @@ impl Connection {
                 (network, previous)
             }
         };
-        if !network.is_validated() && !network.is_validating() {
+        let opening = path.phase == PathPhase::Opening;
+        // Of an address that is known already nothing more is asked, unless the path waits for it to open.
+        let proven = network.is_validated() && !(opening && network.is_silent());
+        if !proven && !network.is_validating() {
             network.start_validation(now, pto);
         }
         let mut old = std::mem::replace(&mut path.network, network);
@@ -128,6 +131,28 @@ impl Connection {
             .push(Event::Path(PathEvent::Migrated { path: id, to }));
         self.observer
             .emit(now, || observe::Event::PathMigrated { path: id, from, to });
+        self.open_if_proven(now, id);
+    }
+
+    /// A path that was about to open has moved to an address that had been proven beside it: no further
+    /// answer will come that could tell.
+    fn open_if_proven(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let network = &path.network;
+        if path.phase != PathPhase::Opening || !network.is_validated() || network.is_validating() {
+            return;
+        }
+        let to = network.four_tuple();
+        path.phase = PathPhase::Open;
+        path.has_opened = true;
+        path.forget_previous();
+        self.count_paths();
+        self.outbox
+            .push(Event::Path(PathEvent::Validated { path: id, to }));
+        self.observer
+            .emit(now, || observe::Event::PathValidated { path: id, to });
     }
 
     pub(super) fn announce_reset_token(&mut self, id: PathId) {
@@ -135,8 +160,11 @@ impl Connection {
             && let Some(token) = path.remote_cids.active().token
         {
             let remote = path.network.four_tuple().remote;
-            self.outbox
-                .endpoint(EndpointEvent::ResetToken { remote, token });
+            self.outbox.endpoint(EndpointEvent::ResetToken {
+                path: id,
+                remote,
+                token,
+            });
         }
     }
 
@@ -214,6 +242,7 @@ impl Connection {
                 path.answered_in = took.filter(|_| by == id && !early);
                 if path.phase == PathPhase::Opening {
                     path.phase = PathPhase::Open;
+                    path.has_opened = true;
                 }
                 self.count_paths();
                 self.outbox
@@ -315,13 +344,10 @@ impl Connection {
         path.probe = Some(probe);
     }
 
-    /// Whether we may send from another address than the handshake's. RFC 9000 s9.
-    pub(super) fn peer_lets_us_move(&self) -> bool {
-        let remote = self.remote_address();
-        let at_preferred = self.peer.preferred_address.as_ref().is_some_and(|to| {
-            to.v4.map(SocketAddr::V4) == Some(remote) || to.v6.map(SocketAddr::V6) == Some(remote)
-        });
-        !self.peer.disable_active_migration || at_preferred
+    /// Whether we may send to `remote` from another address than that of the handshake: what the peer rules out
+    /// is only that its own address of the handshake sees a new one. RFC 9000 s18.2.
+    pub(super) fn peer_lets_us_move(&self, remote: SocketAddr) -> bool {
+        !self.peer.disable_active_migration || remote != self.handshake.remote
     }
 
     pub(crate) fn on_new_connection_id(

@@ -175,7 +175,7 @@ impl Connection {
         if self.multipath.is_none() {
             return Err(OpenPathError::NotSupported);
         }
-        if !self.config.migration || !self.peer_lets_us_move() {
+        if !self.config.migration || !self.peer_lets_us_move(to.remote) {
             return Err(OpenPathError::MigrationDisabled);
         }
         let taken = self
@@ -193,8 +193,10 @@ impl Connection {
             return Err(OpenPathError::BadAddresses);
         }
         let Some(id) = multipath.ids.take_next() else {
-            let at = multipath.ids.remote_max();
-            multipath.notices.paths_blocked(at);
+            if multipath.ids.is_blocked_by_peer() {
+                let at = multipath.ids.remote_max();
+                multipath.notices.paths_blocked(at);
+            }
             return Err(OpenPathError::TooManyPaths);
         };
         multipath.wishes.push(id, to);
@@ -280,6 +282,7 @@ impl Connection {
         path.cost.set(unopened.cost);
         path.first_rtt = unopened.first_rtt;
         path.phase = PathPhase::Opening;
+        path.has_opened = false;
         path.opened_early = !self.life.confirmed;
         let proven = self
             .paths
@@ -308,13 +311,7 @@ impl Connection {
         path.network
             .start_validation(now, pto.unwrap_or_else(|| Self::pto(&path)));
         self.paths.insert(path);
-        // The endpoint keeps the newest: those in use must not make room for this one.
-        for index in 0..self.paths.len() {
-            let path = self.paths.at(index);
-            if let Some(id) = path.filter(|it| !it.is_abandoned()).map(|it| it.id) {
-                self.announce_reset_token(id);
-            }
-        }
+        self.announce_reset_token(id);
         self.request_connection_ids(id);
         self.outbox
             .push(Event::Path(PathEvent::Opened { path: id, to }));
@@ -474,6 +471,7 @@ impl Connection {
         }
         self.fec.forget_path(id);
         self.reported.forget_path(id);
+        self.outbox.endpoint(EndpointEvent::PathGone(id));
         self.on_path_gone(id);
         true
     }
@@ -602,7 +600,7 @@ impl Connection {
                     path.recovery.assume_rtt(estimate);
                 }
             }
-            if path.status.on_remote(sequence, status) {
+            if path.status.on_remote(sequence, status) && !path.is_abandoned() {
                 let event = PathEvent::StatusChanged { path: id, status };
                 self.outbox.push(Event::Path(event));
             }

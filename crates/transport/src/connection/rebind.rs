@@ -86,15 +86,14 @@ impl Connection {
         id: PathId,
         local: SocketAddr,
     ) -> Result<(), RebindPathError> {
-        let may_move = self.peer_lets_us_move();
-        let path = self.paths.get_mut(id);
-        let Some(path) = path.filter(|path| !path.is_abandoned()) else {
-            return Err(RebindPathError::UnknownPath);
-        };
-        if !may_move {
+        let path = self.paths.get(id).filter(|path| !path.is_abandoned());
+        let from = path
+            .map(|path| path.network.four_tuple())
+            .ok_or(RebindPathError::UnknownPath)?;
+        if !self.peer_lets_us_move(from.remote) {
             return Err(RebindPathError::MigrationDisabled);
         }
-        let from = path.network.four_tuple();
+        let path = self.paths.get_mut(id).ok_or(RebindPathError::UnknownPath)?;
         if !can_reach(local, from.remote) {
             return Err(RebindPathError::BadAddress);
         }
@@ -105,7 +104,8 @@ impl Connection {
         let mut network = NetworkPath::new(to);
         // The server's address was proven by the handshake; only ours is new to it.
         network.amplification.set_validated();
-        if self.life.confirmed {
+        // What the handshake's packets prove until it is confirmed, nothing does of a further path.
+        if self.life.confirmed || id != PathId::ZERO {
             let pto = Self::pto(path);
             network.start_validation(now, pto);
             if path.remote_cids.rotate(false) || path.remote_cids.is_nameless() {

@@ -163,9 +163,18 @@ impl Endpoint {
                     entry.retire_id(path, sequence, &mut self.routes);
                 }
             }
-            EndpointEvent::ResetToken { remote, token } => {
+            EndpointEvent::ResetToken {
+                path,
+                remote,
+                token,
+            } => {
                 if let Some(entry) = self.table.get_mut(handle) {
-                    entry.add_reset(remote, token, handle, &mut self.routes);
+                    entry.add_reset(path, (remote, token), handle, &mut self.routes);
+                }
+            }
+            EndpointEvent::PathGone(path) => {
+                if let Some(entry) = self.table.get_mut(handle) {
+                    entry.forget_resets(path, handle, &mut self.routes);
                 }
             }
             EndpointEvent::PeerAddress(remote) => self.add_address(handle, remote),

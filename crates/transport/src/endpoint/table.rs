@@ -23,7 +23,8 @@ pub(super) struct Entry {
     validated: bool,
     ids: Vec<IssuedId>,
     retired: VecDeque<ConnectionId>,
-    resets: VecDeque<(SocketAddr, ResetToken)>,
+    /// Of the peer, by path, the oldest first.
+    resets: Vec<(PathId, SocketAddr, ResetToken)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,27 +90,44 @@ impl Entry {
         }
     }
 
+    /// `path` may be reset from this address by this token. The newest few of each path are kept, whatever
+    /// the others have.
     pub(super) fn add_reset(
         &mut self,
-        remote: SocketAddr,
-        token: ResetToken,
+        path: PathId,
+        (remote, token): (SocketAddr, ResetToken),
         handle: ConnectionHandle,
         routes: &mut Routes,
     ) {
-        let known = (remote, token);
+        let known = (path, remote, token);
         if let Some(place) = self.resets.iter().position(|reset| *reset == known) {
             // Announced again: it is in use, and the last to make room.
             self.resets.remove(place);
-            self.resets.push_back(known);
+            self.resets.push(known);
             return;
         }
-        if self.resets.len() >= fixed::RESET_TOKENS_KEPT
-            && let Some((address, oldest)) = self.resets.pop_front()
+        let mut of_path = self.resets.iter().filter(|reset| reset.0 == path);
+        let oldest = of_path.next().copied();
+        if of_path.count() + 1 >= fixed::RESET_TOKENS_KEPT
+            && let Some(oldest) = oldest
         {
-            routes.remove_reset(address, &oldest, handle);
+            self.resets.retain(|reset| *reset != oldest);
+            routes.remove_reset(oldest.1, &oldest.2, handle);
         }
-        self.resets.push_back((remote, token));
+        self.resets.push(known);
         routes.insert_reset(remote, token, handle);
+    }
+
+    /// Nothing is left of `path`.
+    pub(super) fn forget_resets(
+        &mut self,
+        path: PathId,
+        handle: ConnectionHandle,
+        routes: &mut Routes,
+    ) {
+        for (_, remote, token) in self.resets.extract_if(.., |reset| reset.0 == path) {
+            routes.remove_reset(remote, &token, handle);
+        }
     }
 
     /// Where the peer sends from. False if another connection talks to it, or there are too many.
@@ -132,7 +150,7 @@ impl Entry {
         for cid in self.ids.iter().map(|id| &id.cid).chain(&self.retired) {
             routes.remove_issued(cid);
         }
-        for (remote, token) in &self.resets {
+        for (_, remote, token) in &self.resets {
             routes.remove_reset(*remote, token, handle);
         }
         if let Some(dcid) = &self.initial_dcid {

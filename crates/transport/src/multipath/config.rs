@@ -5,12 +5,16 @@ use super::{
     sched::{SharedSchedulerFactory, registry},
 };
 
+/// As many paths as a connection holds at once, whatever [`MultipathConfig::max_paths`] says: connection IDs are
+/// given out for each.
+pub const MOST_PATHS: u32 = 64;
+
 /// Multipath, RFC 10069. In effect where both ends have it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct MultipathConfig {
-    /// Paths held at once, path 0 included; 1 understands the extension and opens none. Default 8;
-    /// about 8 KiB each once open, 200 bytes before.
+    /// Paths held at once, path 0 included; 1 understands the extension and opens none. Default 8, at most
+    /// [`MOST_PATHS`]; about 8 KiB each once open, 200 bytes before.
     pub max_paths: u32,
     /// Which path carries data. Default `auto`.
     pub scheduler: SharedSchedulerFactory,
@@ -35,6 +39,6 @@ impl Default for MultipathConfig {
 impl MultipathConfig {
     /// The initial_max_path_id to announce.
     pub(crate) fn initial_max_path_id(&self) -> u64 {
-        u64::from(self.max_paths.max(1) - 1)
+        u64::from(self.max_paths.clamp(1, MOST_PATHS) - 1)
     }
 }

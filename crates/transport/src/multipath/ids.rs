@@ -133,6 +133,11 @@ impl PathIds {
         self.remote_max
     }
 
+    /// Whether it is the peer's limit that keeps us from opening a path, and not our own.
+    pub(crate) fn is_blocked_by_peer(&self) -> bool {
+        self.remote_max < self.local_max
+    }
+
     /// The peer raised its limit; smaller values are old news. Whether it did.
     pub(crate) fn on_max_path_id(&mut self, max: u64) -> bool {
         let raised = max > self.remote_max;

@@ -20,7 +20,7 @@ mod status;
 mod wishes;
 
 pub use acks::AckRouting;
-pub use config::MultipathConfig;
+pub use config::{MOST_PATHS, MultipathConfig};
 pub use cost::PathCost;
 pub(crate) use cost::{CapUse, CostMeter};
 pub(crate) use ids::{PathIds, Unopened};

@@ -107,6 +107,8 @@ pub(crate) struct Path {
     pub(crate) starts_over: bool,
     /// How far its life has come.
     pub(crate) phase: PathPhase,
+    /// Whether it was ever open.
+    pub(crate) has_opened: bool,
     /// Whether the ends want data on it.
     pub(crate) status: StatusExchange,
     /// What using it costs.
@@ -224,6 +226,7 @@ impl Path {
             previous_until: None,
             starts_over: false,
             phase: PathPhase::Open,
+            has_opened: true,
             status: StatusExchange::default(),
             cost: CostMeter::default(),
             first_rtt: FirstRtt::default(),

@@ -44,7 +44,7 @@ impl Overdue {
 
     /// When anything in `space` is: of fewer packets than the peer acknowledges together the acknowledgement may be held back.
     pub(crate) fn begins(&self, space: &PacketNumberSpace) -> Option<Instant> {
-        let (oldest, last) = space.sent.oldest_to_repeat(self.acks.together)?;
+        let (oldest, last) = space.sent.oldest_to_repeat(self.acks.together, may_leave)?;
         let first = self.at(oldest);
         let alone = first + self.acks.max_delay;
         Some(last.map_or(alone, |last| self.at(last).max(first).min(alone)))

@@ -491,11 +491,13 @@ impl SentPackets {
         }
     }
 
-    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, and from it on the one that
-    /// calls for one at once: the last of `together` that wait, or the first that asks for it.
+    /// The oldest packet that waits for an acknowledgement and is neither repeated nor a copy, of those with something that
+    /// `leaves` the path, and from it on the one that calls for one at once: the last of `together` that wait, or the first
+    /// that asks for it.
     pub(crate) fn oldest_to_repeat(
         &self,
         together: usize,
+        leaves: impl Fn(Token) -> bool,
     ) -> Option<(&SentPacket, Option<&SentPacket>)> {
         let first = self.first_to_repeat(|_| false);
         let from = self.index(first).unwrap_or(0).min(self.ring.len());
@@ -504,7 +506,10 @@ impl SentPackets {
             packet.fate == Fate::Outstanding && packet.ack_eliciting && !packet.mtu_probe
         };
         let mut newer = self.ring.range(from..).filter(waits);
-        let oldest = newer.find(|packet| !packet.is_repeated() && !packet.is_copy())?;
+        // Where the walk begins depends on what was looked at before, and what it finds must not.
+        let leaves = |packet: &SentPacket| self.tokens_of(packet).any(&leaves);
+        let oldest =
+            newer.find(|packet| !packet.is_repeated() && !packet.is_copy() && leaves(packet))?;
         if together <= 1 || oldest.asks() {
             return Some((oldest, Some(oldest)));
         }

@@ -26,8 +26,8 @@ const MOST_ASKED: usize = 256;
 pub struct Waiting {
     lost: u64,
     new: u64,
-    /// Whether more may follow: data beyond a limit of the peer's, or of an application that has not
-    /// finished.
+    /// Whether more may follow: data beyond a limit of the peer's, or of an application that has neither
+    /// finished nor said how much it would write.
     pub more_follows: bool,
 }
 
@@ -190,10 +190,11 @@ impl StreamSet {
                 continue;
             }
             let urgency = stream.priority.urgency;
+            let (new, more_follows) = send.outlook();
             let of_this = Waiting {
                 lost: send.lost_bytes(),
-                new: send.waiting_bytes().1,
-                more_follows: !send.finishes_within_credit(),
+                new,
+                more_follows,
             };
             match &mut most {
                 Some((least, waiting)) if *least == urgency => waiting.add(of_this),

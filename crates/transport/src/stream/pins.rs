@@ -212,7 +212,7 @@ impl StreamSet {
         let table = &self.table;
         let waiting = |id| {
             let send = table.get(id).and_then(|stream| stream.send.as_ref());
-            let all = |send: &SendHalf| send.lost_bytes().saturating_add(send.waiting_bytes().1);
+            let all = |send: &SendHalf| send.lost_bytes().saturating_add(send.outlook().0);
             send.map_or(0, all)
         };
         self.scheduler.next_behind(ahead, &waiting)

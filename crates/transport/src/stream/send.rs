@@ -77,6 +77,8 @@ pub(super) struct SendHalf {
     /// The peer's limit; `used` is the highest offset sent.
     pub(super) credit: SendCredit,
     fin: Fin,
+    /// How much the application said it would write.
+    size_hint: Option<u64>,
     reset: Option<Reset>,
     stop_code: Option<u64>,
     /// A write was cut short; [`super::StreamEvent::Writable`] is owed.
@@ -90,6 +92,7 @@ impl SendHalf {
             buffer: SendBuffer::default(),
             credit: SendCredit::new(max_data),
             fin: Fin::No,
+            size_hint: None,
             reset: None,
             stop_code: None,
             wants_write: false,
@@ -244,11 +247,38 @@ impl SendHalf {
         self.buffer.lost_bytes()
     }
 
-    /// Whether all that the application will ever write may be sent now.
-    pub(super) fn finishes_within_credit(&self) -> bool {
+    pub(super) fn set_size_hint(&mut self, bytes: Option<u64>) {
+        self.size_hint = bytes;
+    }
+
+    /// Where the stream ends, as far as is known: the application has finished, or said how much it would write.
+    fn expected_end(&self) -> Option<u64> {
         let writes_on = matches!(self.state, SendState::Ready | SendState::Send);
-        let finished = self.fin != Fin::No || !writes_on;
-        finished && self.buffer.end() <= self.credit.max
+        let end = self.buffer.end();
+        if self.fin != Fin::No || !writes_on {
+            return Some(end);
+        }
+        self.size_hint.map(|bytes| bytes.max(end))
+    }
+
+    /// Whether all that the application will ever write, as far as is known, is there and may be sent now.
+    pub(super) fn finishes_within_credit(&self) -> bool {
+        let last = self.buffer.end().min(self.credit.max);
+        self.expected_end().is_some_and(|end| end <= last)
+    }
+
+    /// New bytes that may be sent, and those that are expected to follow at once if any may; and whether still more may
+    /// follow: beyond the stream's limit, or of an application that has told of no end.
+    pub(super) fn outlook(&self) -> (u64, bool) {
+        let (_, written) = self.waiting_bytes();
+        let end = self.expected_end();
+        let more = end.is_none_or(|end| end > self.credit.max);
+        let with_hint = |end: u64| {
+            end.min(self.credit.max)
+                .saturating_sub(self.buffer.unsent())
+        };
+        let new = end.filter(|_| written > 0).map_or(written, with_hint);
+        (new, more)
     }
 
     /// The next bytes to send: lost ones first, if what is sent `again` may go, then new ones within the

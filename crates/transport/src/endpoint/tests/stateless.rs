@@ -9,6 +9,7 @@ use crate::{
     config::EndpointConfig,
     endpoint::{DatagramEvent, EndpointEvent, shard_of},
     observe::{Abuse, DropReason},
+    units::PathId,
     wire::{Header, ResetToken, Version, parse_header},
 };
 
@@ -185,6 +186,7 @@ fn a_peers_reset_finds_its_connection_and_a_guess_does_not() {
     let (handle, _connection) = server.endpoint.accept(server.now, incoming, None).unwrap();
     let token = ResetToken([0x77; 16]);
     let event = EndpointEvent::ResetToken {
+        path: PathId::ZERO,
         remote: client,
         token,
     };
@@ -230,7 +232,11 @@ fn one_connection_cannot_take_anothers_reset_token_or_hoard_them() {
     let remote = client_address(1);
     let token = ResetToken([1; 16]);
     for handle in [first, second] {
-        let event = EndpointEvent::ResetToken { remote, token };
+        let event = EndpointEvent::ResetToken {
+            path: PathId::ZERO,
+            remote,
+            token,
+        };
         server.endpoint.handle_connection_event(handle, event);
     }
     assert_eq!(server.endpoint.routes.reset(&remote, &token), Some(first));
@@ -244,12 +250,13 @@ fn one_connection_cannot_take_anothers_reset_token_or_hoard_them() {
         let mut bytes = [2; 16];
         bytes[..8].copy_from_slice(&n.to_be_bytes());
         let event = EndpointEvent::ResetToken {
+            path: PathId::ZERO,
             remote,
             token: ResetToken(bytes),
         };
         server.endpoint.handle_connection_event(first, event);
     }
-    assert!(server.endpoint.routes.len() <= before + 8);
+    assert!(server.endpoint.routes.len() <= before + 3);
 }
 
 proptest! {
