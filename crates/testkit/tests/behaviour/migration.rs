@@ -3,12 +3,16 @@
 use std::{collections::BTreeSet, net::SocketAddr};
 
 use tautline_sim::{Datagram, Direction, Rebind};
-use tautline_testkit::trace::FrameTrace;
+use tautline_testkit::{
+    pair::{client_address, server_address},
+    trace::FrameTrace,
+};
 use tautline_transport::{
     config::PreferredAddresses,
     connection::Event,
+    multipath::{MultipathConfig, OpenPathError},
     path::PathEvent,
-    units::{Dir, Ecn, PathId},
+    units::{Dir, Ecn, FourTuple, PathId},
 };
 
 use crate::{
@@ -371,4 +375,42 @@ fn unvalidated_address_gets_little() {
         .map(|datagram| datagram.payload.len())
         .sum();
     assert!(to_victim <= 3 * copy.len(), "{to_victim}");
+}
+
+/// disable_active_migration rules out further paths to the address of the handshake, and to no other: not to the preferred one,
+/// whether the connection is there already or not. RFC 9000 s18.2, RFC 10069 s3.1.
+#[test]
+fn without_migration_new_paths_lead_to_other_addresses_than_the_handshakes() {
+    let preferred: std::net::SocketAddrV4 = "10.0.0.9:8443".parse().unwrap();
+    for answers in [true, false] {
+        let mut setup = Setup::new(6, wire(100, 10)).both(|config| {
+            config.multipath = Some(MultipathConfig::default());
+        });
+        setup.server.migration = false;
+        let second: SocketAddr = "10.0.1.1:50000".parse().unwrap();
+        setup.client_addresses = vec![client_address(), second];
+        if answers {
+            setup.server_addresses.push(preferred.into());
+        }
+        setup.server.preferred_address = Some(PreferredAddresses {
+            v4: Some(preferred),
+            v6: None,
+        });
+        let mut net = setup.manual();
+        net.connect();
+        let main = net.client_connection().remote_address();
+        assert_eq!(main == preferred.into(), answers);
+        let mut open = |remote| {
+            let to = FourTuple {
+                local: second,
+                remote,
+            };
+            net.on_client(|client, now| client.open_path(now, to))
+        };
+        assert_eq!(
+            open(server_address()),
+            Err(OpenPathError::MigrationDisabled)
+        );
+        assert_eq!(open(preferred.into()), Ok(PathId(1)));
+    }
 }

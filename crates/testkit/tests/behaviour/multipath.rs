@@ -16,8 +16,9 @@ use tautline_transport::{
     connection::{Connection, Event},
     multipath::{MultipathConfig, sched},
     path::PathEvent,
+    stream::ReadOutcome,
     time::Instant,
-    units::{FourTuple, PathId},
+    units::{Dir, FourTuple, PathId},
 };
 
 use crate::kit::{MS, Net, SECOND, Setup, wire};
@@ -232,6 +233,67 @@ fn large_objects_come_one_after_the_other() {
         println!("{bytes}: {mean:.3}");
         assert!(mean < 0.57, "{bytes}: {mean}");
     }
+}
+
+/// How long an object of `bytes` takes that the server's application writes bit by bit, `each` millisecond so much, and does not end.
+fn time_bit_by_bit(links: &[LinkConfig], bytes: usize, each: usize, hint: bool) -> f64 {
+    let mut setup = Setup::new(7, links[0].clone()).quiet().both(|config| {
+        config.multipath = Some(MultipathConfig::default());
+    });
+    setup.client_addresses = (0..links.len()).map(local).collect();
+    setup.parallel = links[1..].to_vec();
+    let mut net = setup.manual();
+    net.connect();
+    for path in 1..links.len() {
+        let opened = net.on_client(|client, now| client.open_path(now, four_tuple(path)));
+        assert!(opened.is_ok());
+    }
+    net.run_for(2 * SECOND);
+    let id = net.on_server(|server, _| server.open_stream(Dir::Uni).unwrap());
+    if hint {
+        net.on_server(|server, _| server.set_size_hint(id, Some(bytes as u64)));
+    }
+    let begun = net.now();
+    let (mut written, mut read) = (0, 0);
+    while read < bytes {
+        assert!(net.now() < begun + 20 * SECOND);
+        let piece = (bytes - written).min(each);
+        if piece > 0 {
+            net.on_server(|server, _| {
+                written += server.write(id, &vec![7; piece]).unwrap();
+            });
+        }
+        net.run_for(MS);
+        net.on_client(|client, _| {
+            while client.accept_stream(Dir::Uni).is_some() {}
+            while let Ok(ReadOutcome::Chunk(chunk)) = client.read(id, usize::MAX) {
+                read += chunk.len();
+            }
+        });
+    }
+    let took = net.now().saturating_since(begun);
+    took.as_secs_f64()
+}
+
+/// Of a stream whose size was announced the scheduler knows what is still to come, and its end without its being finished.
+#[test]
+fn a_size_that_was_announced_helps() {
+    let mut ratios = Vec::new();
+    for second in [wire(10, 22), wire(10, 66), wire(5, 102)] {
+        for bytes in [30_000, 100_000, 300_000] {
+            for each in [1_000, 2_000, 8_000] {
+                let links = [wire(10, 22), second.clone()];
+                let time = |hint| time_bit_by_bit(&links, bytes, each, hint);
+                let (without, with) = (time(false), time(true));
+                println!("{bytes} by {each}: {without:.3} {with:.3}");
+                ratios.push(with / without);
+            }
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    let [least, most] = [f64::min, f64::max].map(|of| ratios.iter().copied().reduce(of).unwrap());
+    println!("{mean:.4}, {least:.3} to {most:.3}");
+    assert!(mean < 1.0 && least < 0.95 && most < 1.03);
 }
 
 #[test]

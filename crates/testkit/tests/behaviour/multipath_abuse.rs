@@ -14,7 +14,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::Event,
     error::{Code, ConnectionError},
-    multipath::{MultipathConfig, PathStatus, abandon as reasons},
+    multipath::{MultipathConfig, OpenPathError, PathStatus, abandon as reasons},
     path::PathEvent,
     tls::Level,
     units::{FourTuple, PathId},
@@ -871,4 +871,169 @@ fn a_path_without_connection_ids_is_given_up() {
             ..
         }
     )));
+}
+
+/// Opens path 1 from `first`, whence nothing more comes, and has the true address prove itself by probes alone before it sends
+/// anything else.
+fn opened_from(first: SocketAddr) -> Paths {
+    let mut paths = Paths::server(31);
+    let ids: Vec<_> = (0..3).map(|sequence| new_id(1, sequence)).collect();
+    paths.send(0, &encode(&ids));
+    paths.run(50 * MS);
+    let probe = |data| {
+        encode(&[
+            Frame::PathChallenge([data; 8]),
+            Frame::Padding { len: 1150 },
+        ])
+    };
+    let mut datagram = paths.packet(1, &probe(9));
+    datagram.src = first;
+    paths.arena.inject(datagram);
+    paths.run(50 * MS);
+    assert_eq!(paths.paths(), [0, 1]);
+    paths.challenges.clear();
+    paths.send(1, &probe(8));
+    paths.run(50 * MS);
+    let challenges = paths.challenges.drain(..);
+    let answers: Vec<_> = challenges.map(Frame::PathResponse).collect();
+    assert!(!answers.is_empty());
+    paths.send(1, &encode(&answers));
+    paths.run(50 * MS);
+    paths.send(1, &encode(&[Frame::Ping]));
+    paths.run(50 * MS);
+    paths
+}
+
+#[test]
+fn a_path_that_is_proven_by_probes_while_it_opens_opens() {
+    let opened_elsewhere = opened_from(SocketAddr::from(([10, 9, 9, 9], 1_000)));
+    assert!(
+        opened_elsewhere
+            .saw(|event| { matches!(event, PathEvent::Validated { path, .. } if path.0 == 1) })
+    );
+}
+
+/// A copy of a packet comes from elsewhere, and the answer to the challenge that the true address had while the path is there.
+#[test]
+fn a_path_that_comes_back_while_it_opens_opens() {
+    let mut paths = Paths::server(51);
+    let ids: Vec<_> = (0..3).map(|sequence| new_id(1, sequence)).collect();
+    paths.send(0, &encode(&ids));
+    paths.run(50 * MS);
+    paths.challenges.clear();
+    let opening = [Frame::PathChallenge([9; 8]), Frame::Padding { len: 1_150 }];
+    paths.send(1, &encode(&opening));
+    paths.run(50 * MS);
+    let challenges = paths.challenges.drain(..);
+    let answers: Vec<_> = challenges.map(Frame::PathResponse).collect();
+    assert!(!answers.is_empty());
+    let mut datagram = paths.packet(1, &encode(&[Frame::Ping]));
+    datagram.src = SocketAddr::from(([10, 9, 9, 9], 1_000));
+    paths.arena.inject(datagram);
+    paths.run(5 * MS);
+    paths.send(1, &encode(&answers));
+    paths.run(20 * MS);
+    paths.send(1, &encode(&[Frame::Ping]));
+    paths.run(50 * MS);
+    assert!(
+        paths.saw(|event| { matches!(event, PathEvent::Validated { path, .. } if path.0 == 1) })
+    );
+}
+
+/// The tokens of one path, often as it changes its ID, make no room at the cost of the others'.
+#[test]
+fn a_reset_on_any_of_many_paths_is_known() {
+    for (most, dead) in [(8, 1), (8, 4), (8, 7), (16, 1), (16, 15)] {
+        let config = |config: &mut TransportConfig| {
+            multipath(config);
+            if let Some(multipath) = &mut config.multipath {
+                multipath.max_paths = most;
+            }
+        };
+        let (arena, peer) = Arena::confirmed_with(32, config, |parameters| {
+            parameters.initial_max_path_id = Some(u64::from(most) - 1);
+        });
+        let mut paths = Paths::over(arena, peer);
+        for path in 1..most {
+            paths.open(path);
+        }
+        // That of the last path but one is replaced again and again.
+        for sequence in 1..7 {
+            let frame = Frame::NewConnectionId(NewConnectionId {
+                path: Some(PathId(most - 2)),
+                sequence,
+                retire_prior_to: sequence,
+                cid: id_of(most - 2, sequence),
+                token: token_of(most - 2, sequence),
+            });
+            paths.send(0, &encode(&[frame]));
+            paths.run(20 * MS);
+        }
+        paths.ack_all();
+        reset(&mut paths, token_of(dead, 0));
+        let ended = paths.arena.app().ended();
+        assert_eq!(
+            ended,
+            Some(&ConnectionError::StatelessReset),
+            "{dead} of {most}"
+        );
+    }
+}
+
+#[test]
+fn the_status_of_an_abandoned_path_is_no_news() {
+    let mut paths = Paths::server(36);
+    paths.open(1);
+    paths.send(0, &encode(&[abandon(1)]));
+    paths.run(5 * MS);
+    paths.send(0, &encode(&[status(1, false, 77)]));
+    paths.run(50 * MS);
+    assert!(
+        !paths
+            .saw(|event| { matches!(event, PathEvent::StatusChanged { path, .. } if path.0 == 1) })
+    );
+    paths.assert_alive();
+}
+
+/// Nothing is asked of a peer that allows more than we do.
+#[test]
+fn paths_are_blocked_only_where_the_peer_blocks_them() {
+    for (ours, told) in [(2, vec![]), (8, vec![1])] {
+        let config = |config: &mut TransportConfig| {
+            multipath(config);
+            if let Some(multipath) = &mut config.multipath {
+                multipath.max_paths = ours;
+            }
+        };
+        let (arena, peer) = Arena::client_with(52, config, |parameters| {
+            parameters.initial_max_path_id = Some(if ours == 2 { 7 } else { 1 });
+        });
+        let mut paths = Paths::over(arena, peer);
+        let mut to = FourTuple {
+            local: second_address(),
+            remote: server_address(),
+        };
+        paths.send(0, &encode(&[new_id(1, 0)]));
+        paths.run(50 * MS);
+        let opened = paths
+            .arena
+            .on_victim(|victim, now| victim.open_path(now, to));
+        assert_eq!(opened, Ok(PathId(1)));
+        to.local.set_port(777);
+        let opened = paths
+            .arena
+            .on_victim(|victim, now| victim.open_path(now, to));
+        assert_eq!(opened, Err(OpenPathError::TooManyPaths));
+        paths.run(100 * MS);
+        let mut blocked = Vec::new();
+        for got in &paths.peer.got {
+            let mut reader = Reader::new(&got.payload);
+            while !reader.is_empty() {
+                if let Ok(Frame::PathsBlocked(at)) = Frame::decode(&mut reader) {
+                    blocked.push(at);
+                }
+            }
+        }
+        assert_eq!(blocked, told, "{ours}");
+    }
 }

@@ -1,10 +1,9 @@
-//! Several paths under bad luck: keys change while a path is dead, addresses change, both ends give up
-//! at once, and any sequence of such things; and under a day of opening and abandoning.
+//! Several paths under bad luck: keys change while a path is dead, addresses change, also of a path that opens, both ends
+//! give up at once; and under a day of opening and abandoning. Any sequence of such things: `multipath_sequences`.
 
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 
-use proptest::prelude::*;
-use tautline_sim::{Direction, LinkId, LossModel, PacketView, Verdict, quic::QuicHost};
+use tautline_sim::{Direction, LinkId, LossModel, PacketView, Rebind, Verdict, quic::QuicHost};
 use tautline_testkit::{
     apps::{Manual, pattern_byte},
     pair::{client_address, server_address},
@@ -13,7 +12,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{AckRouting, MultipathConfig, PathCost, PathPin, PathStatus},
+    multipath::{AckRouting, MultipathConfig, PathPin},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -25,9 +24,9 @@ use crate::{
     kit::{MS, Net, SECOND, Setup, wire},
 };
 
-const MAX_PATHS: usize = 8;
+pub(crate) const MAX_PATHS: usize = 8;
 
-fn local(link: usize, port: u16) -> SocketAddr {
+pub(crate) fn local(link: usize, port: u16) -> SocketAddr {
     match link {
         0 => SocketAddr::new(client_address().ip(), port),
         _ => SocketAddr::from(([10, 0, link as u8, 1], port)),
@@ -43,9 +42,9 @@ pub(crate) fn to(link: usize, port: u16) -> FourTuple {
 
 /// One direction of one stream: bytes wanted, written, read.
 #[derive(Debug)]
-struct Flow {
-    sender: Side,
-    id: StreamId,
+pub(crate) struct Flow {
+    pub(crate) sender: Side,
+    pub(crate) id: StreamId,
     wanted: u64,
     written: u64,
     read: u64,
@@ -56,12 +55,19 @@ struct Flow {
 pub(crate) struct Trouble {
     pub(crate) net: Net<Manual, Manual>,
     pub(crate) links: Vec<LinkId>,
-    flows: Vec<Flow>,
-    next_port: u16,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) next_port: u16,
 }
 
 impl Trouble {
     pub(crate) fn new(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
+        let mut trouble = Self::early(seed, links, change);
+        trouble.net.connect();
+        trouble
+    }
+
+    /// As soon as the client has completed the handshake, which the server has still to hear.
+    pub(crate) fn early(seed: u64, links: usize, change: impl Fn(&mut TransportConfig)) -> Self {
         let mut setup = Setup::new(seed, wire(20, 10))
             .null_tls()
             .quiet()
@@ -76,7 +82,10 @@ impl Trouble {
             .map(|link| wire(20, 10 + 7 * link as u64))
             .collect();
         let mut net = setup.manual();
-        net.connect();
+        let handshaking = |net: &Net<Manual, Manual>| {
+            net.client_host().app().handle.is_none() || net.client_connection().is_handshaking()
+        };
+        assert!(net.run_while(5 * SECOND, handshaking));
         let mut links = vec![net.link];
         links.extend(&net.parallel);
         Self {
@@ -123,6 +132,25 @@ impl Trouble {
         }
     }
 
+    /// A rule that takes all packets of one direction of a link while it is set.
+    pub(crate) fn one_way(&mut self, link: usize, direction: Direction) -> Rc<Cell<bool>> {
+        let dead = Rc::new(Cell::new(false));
+        let is_dead = dead.clone();
+        let link = self.links[link];
+        let verdict = move |_: &PacketView<'_>| match is_dead.get() {
+            true => Verdict::Drop,
+            false => Verdict::Pass,
+        };
+        self.net.world.add_rule(link, direction, verdict);
+        dead
+    }
+
+    /// A NAT gives the client another address in all that goes out from now on.
+    pub(crate) fn nat(&mut self, kind: Rebind) {
+        let client = self.net.client;
+        self.net.world.rebind(client, kind);
+    }
+
     pub(crate) fn ended(&self) -> Option<&ConnectionError> {
         let client = self.net.client_app().ended();
         client.or_else(|| self.net.server_app().ended())
@@ -137,7 +165,7 @@ impl Trouble {
         stats.is_some_and(|path| path.validated && !path.abandoned && !path.degraded)
     }
 
-    fn paths(&self, side: Side) -> Vec<u32> {
+    pub(crate) fn paths(&self, side: Side) -> Vec<u32> {
         let connection = match side {
             Side::Client => self.net.client_connection(),
             Side::Server => self.net.server_connection(),
@@ -590,226 +618,8 @@ fn a_peer_without_multipath_sees_nothing_of_it() {
     }
 }
 
-/// Something that happens.
-#[derive(Clone, Debug)]
-enum Act {
-    Open { link: u8 },
-    Abandon { by: bool, which: u8 },
-    Status { by: bool, which: u8, backup: bool },
-    Rebind { which: u8 },
-    Link { link: u8, up: bool },
-    Loss { link: u8, percent: u8 },
-    Keys { by: bool },
-    Transfer { by: bool, kilobytes: u16 },
-    Cost { by: bool, which: u8, class: u8 },
-    Pin { by: bool, which: u8, stream: u8 },
-    Wait { millis: u16 },
-}
-
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let (by, small) = (any::<bool>(), 0..8u8);
-    let act = prop_oneof![
-        3 => small.clone().prop_map(|link| Act::Open { link }),
-        2 => (by, small.clone()).prop_map(|(by, which)| Act::Abandon { by, which }),
-        1 => (by, small.clone(), any::<bool>())
-            .prop_map(|(by, which, backup)| Act::Status { by, which, backup }),
-        2 => small.clone().prop_map(|which| Act::Rebind { which }),
-        3 => (small.clone(), any::<bool>()).prop_map(|(link, up)| Act::Link { link, up }),
-        1 => (small, 0..30u8).prop_map(|(link, percent)| Act::Loss { link, percent }),
-        1 => by.prop_map(|by| Act::Keys { by }),
-        3 => (by, 1..800u16).prop_map(|(by, kilobytes)| Act::Transfer { by, kilobytes }),
-        2 => (any::<bool>(), 0..8u8, 0..8u8)
-            .prop_map(|(by, which, stream)| Act::Pin { by, which, stream }),
-        1 => (any::<bool>(), 0..8u8, 0..3u8)
-            .prop_map(|(by, which, class)| Act::Cost { by, which, class }),
-        4 => (1..1_500u16).prop_map(|millis| Act::Wait { millis }),
-    ];
-    prop::collection::vec(act, 1..40)
-}
-
-fn side(client: bool) -> Side {
+pub(crate) fn side(client: bool) -> Side {
     if client { Side::Client } else { Side::Server }
-}
-
-impl Trouble {
-    fn link_of(&self, id: PathId) -> usize {
-        let client = self.net.client_connection();
-        let stats = client.path_stats(id);
-        let ip = stats.map(|path| path.four_tuple.local.ip());
-        (0..self.links.len())
-            .find(|link| Some(local(*link, 1).ip()) == ip)
-            .unwrap_or(0)
-    }
-
-    /// Whether a path works at both ends, over a link that is up and not `but_link`, beside `but`.
-    fn one_lives_without(&self, but: Option<PathId>, but_link: Option<usize>, up: &[bool]) -> bool {
-        self.net.client_connection().paths().any(|id| {
-            let link = self.link_of(id);
-            Some(id) != but
-                && Some(link) != but_link
-                && up[link]
-                && self.works(Side::Client, id)
-                && self.works(Side::Server, id)
-        })
-    }
-
-    fn nth(&self, which: u8) -> PathId {
-        let paths = self.paths(Side::Client);
-        PathId(paths[usize::from(which) % paths.len()])
-    }
-
-    fn act(&mut self, act: &Act, up: &mut [bool]) {
-        let links = self.links.len();
-        match *act {
-            Act::Open { link } => {
-                let link = usize::from(link) % links;
-                self.next_port += 1;
-                let to = to(link, self.next_port);
-                let _ = self.net.on_client(|client, now| client.open_path(now, to));
-            }
-            Act::Abandon { by, which } => {
-                let id = self.nth(which);
-                if self.one_lives_without(Some(id), None, up) {
-                    let _ = self.on(side(by), |connection, now| {
-                        connection.abandon_path(now, id, 0x3e)
-                    });
-                    // The other end must know before it abandons the rest.
-                    self.run(300 * MS);
-                }
-            }
-            Act::Status { by, which, backup } => {
-                let id = self.nth(which);
-                let status = match backup {
-                    true => PathStatus::Backup,
-                    false => PathStatus::Available,
-                };
-                let _ = self.on(side(by), |connection, _| {
-                    connection.set_path_status(id, status)
-                });
-            }
-            Act::Rebind { which } => {
-                let id = self.nth(which);
-                let link = self.link_of(id);
-                if up[link] || self.one_lives_without(Some(id), None, up) {
-                    self.next_port += 1;
-                    let to = local(link, self.next_port);
-                    let _ = self
-                        .net
-                        .on_client(|client, now| client.rebind_path(now, id, to));
-                }
-            }
-            Act::Link { link, up: wanted } => {
-                let link = usize::from(link) % links;
-                if wanted || self.one_lives_without(None, Some(link), up) {
-                    up[link] = wanted;
-                    self.set_link(link, wanted);
-                }
-            }
-            Act::Loss { link, percent } => {
-                let link = usize::from(link) % links;
-                self.set_loss(link, f64::from(percent) / 100.0);
-            }
-            Act::Keys { by } => {
-                let _ = self.on(side(by), |connection, now| {
-                    connection.initiate_key_update(now)
-                });
-            }
-            Act::Transfer { by, kilobytes } => {
-                self.transfer(side(by), u64::from(kilobytes) * 1_000);
-            }
-            Act::Cost { by, which, class } => {
-                // No cap: a path that it ends may be the last, if another is abandoned at once.
-                let id = self.nth(which);
-                let cost = PathCost::default().class(class);
-                let _ = self.on(side(by), |connection, now| {
-                    connection.set_path_cost(now, id, cost)
-                });
-            }
-            Act::Pin { by, which, stream } => {
-                let path = self.nth(which);
-                let pin = match stream % 3 {
-                    0 => PathPin::Only(path),
-                    _ => PathPin::Prefer(path),
-                };
-                let at = self.flows.len().saturating_sub(1 + usize::from(stream));
-                if let Some(flow) = self.flows.get(at).filter(|flow| flow.sender == side(by)) {
-                    let id = flow.id;
-                    self.pin(side(by), id, Some(pin));
-                }
-            }
-            Act::Wait { millis } => self.run(u32::from(millis) * MS),
-        }
-    }
-
-    /// What would wait for a dead path goes by the others.
-    fn let_go(&mut self) {
-        let all: Vec<_> = self.flows.iter().map(|it| (it.sender, it.id)).collect();
-        for (sender, id) in all {
-            self.pin(sender, id, None);
-        }
-    }
-}
-
-fn routings() -> impl Strategy<Value = AckRouting> {
-    prop_oneof![
-        Just(AckRouting::SamePath),
-        Just(AckRouting::OnePath),
-        Just(AckRouting::Grouped),
-        Just(AckRouting::Alternate),
-    ]
-}
-
-fn live_through(seed: u64, links: usize, routings: [AckRouting; 2], acts: &[Act]) {
-    let next = Cell::new(0);
-    let mut trouble = Trouble::new(seed, links, |config| {
-        // First the client's, then the server's.
-        let mut multipath = MultipathConfig::default();
-        multipath.ack_routing = routings[next.replace(1)];
-        config.multipath = Some(multipath);
-    });
-    let mut up = vec![true; links];
-    for act in acts {
-        trouble.act(act, &mut up);
-        assert_eq!(trouble.ended(), None, "{act:?}");
-        for side in [Side::Client, Side::Server] {
-            assert!(trouble.paths(side).len() <= MAX_PATHS);
-        }
-    }
-    for link in 0..links {
-        trouble.set_loss(link, 0.0);
-    }
-    // At least one path lives: that must do.
-    trouble.let_go();
-    trouble.deliver(120 * SECOND);
-    for link in 0..links {
-        trouble.set_link(link, true);
-    }
-    trouble.net.run_for(20 * SECOND);
-    assert_eq!(trouble.ended(), None);
-    for side in [Side::Client, Side::Server] {
-        let left = trouble.on(side, |connection, _| connection.stream_stats());
-        assert_eq!(left.send_buffered_bytes, 0);
-    }
-}
-
-proptest! {
-    // PROPTEST_RNG_SEED fixes the cases, PROPTEST_CASES their number.
-    #![proptest_config(ProptestConfig {
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::with_cases(
-            std::env::var("PROPTEST_CASES").map_or(8, |cases| cases.parse().unwrap_or(8))
-        )
-    })]
-    #[test]
-    fn any_sequence_of_troubles_is_survived(
-        seed in any::<u64>(),
-        links in 1..6usize,
-        routings in [routings(), routings()],
-        acts in acts(),
-    ) {
-        live_through(seed, links, routings, &acts);
-    }
 }
 
 #[test]
@@ -847,4 +657,75 @@ fn a_day_of_opening_and_abandoning_leaves_nothing() {
     let ((), grown) = heap::growth(|| run(CYCLES - CYCLES / 10));
     println!("{grown} bytes over {} cycles", CYCLES - CYCLES / 10);
     assert!(grown < 32 * 1024, "{grown}");
+}
+
+/// What both ends say of path 1.
+fn is_told_of(trouble: &Trouble, side: Side) -> bool {
+    let told = |event: &PathEvent| {
+        matches!(
+            event,
+            PathEvent::Validated {
+                path: PathId(1),
+                ..
+            } | PathEvent::Abandoned {
+                path: PathId(1),
+                ..
+            }
+        )
+    };
+    trouble.path_events(side).iter().any(told)
+}
+
+/// A path whose address changes in the round trip between the end of the handshake and its confirmation opens at both ends, and
+/// carries what the other one cannot any more.
+#[test]
+fn a_path_rebound_before_the_handshake_is_confirmed_opens() {
+    let mut trouble = Trouble::early(1, 2, |_| {});
+    let net = &mut trouble.net;
+    let opened = net.on_client(|client, now| client.open_path(now, to(1, 50_000)));
+    assert_eq!(opened, Ok(PathId(1)));
+    // Until it has connection IDs.
+    net.run_while(5 * SECOND, |net| {
+        net.client_connection().path_stats(PathId(1)).is_none()
+    });
+    assert!(!net.client_app().saw(&Event::HandshakeConfirmed));
+    let moved = net.on_client(|client, now| client.rebind_path(now, PathId(1), local(1, 50_123)));
+    assert_eq!(moved, Ok(()));
+    net.run_for(5 * SECOND);
+    for side in [Side::Client, Side::Server] {
+        assert!(trouble.works(side, PathId(1)), "{side:?}");
+    }
+    trouble.set_link(0, false);
+    trouble.transfer(Side::Client, 300_000);
+    trouble.deliver(20 * SECOND);
+}
+
+/// While a path opens the first answers are lost, and a NAT gives the client another port: the server hears probes alone from there,
+/// then data.
+#[test]
+fn a_path_that_a_nat_moves_while_it_opens_opens() {
+    for gap in [20, 50, 100, 150, 200, 300, 400, 600, 1_000] {
+        let mut trouble = Trouble::new(3, 2, |config| {
+            config.keep_alive_interval = Some(2 * SECOND);
+            config.max_idle_timeout = Some(60 * SECOND);
+        });
+        let dead = trouble.one_way(1, Direction::Backward);
+        dead.set(true);
+        let opened = trouble
+            .net
+            .on_client(|client, now| client.open_path(now, to(1, 50_000)));
+        assert_eq!(opened, Ok(PathId(1)));
+        trouble.run(gap * MS);
+        trouble.nat(Rebind::Port);
+        dead.set(false);
+        trouble.run(20 * SECOND);
+        for side in [Side::Client, Side::Server] {
+            assert!(is_told_of(&trouble, side), "{gap} ms: {side:?}");
+        }
+        if trouble.works(Side::Client, PathId(1)) {
+            trouble.set_link(0, false);
+        }
+        trouble.transfer(Side::Server, 300_000);
+        trouble.deliver(20 * SECOND);
+    }
 }

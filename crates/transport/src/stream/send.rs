@@ -12,6 +12,10 @@ use std::ops::Range;
 
 use super::{flow::SendCredit, send_buffer::SendBuffer, types::WriteError};
 
+/// Of what an application has announced and not written, so many times as much as waits is expected at once: who writes slower
+/// than the paths send has nothing waiting.
+const AT_ONCE: u64 = 4;
+
 /// RFC 9000 figure 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendState {
@@ -277,7 +281,9 @@ impl SendHalf {
             end.min(self.credit.max)
                 .saturating_sub(self.buffer.unsent())
         };
-        let new = end.filter(|_| written > 0).map_or(written, with_hint);
+        let new = end
+            .map_or(written, with_hint)
+            .min(written.saturating_mul(AT_ONCE));
         (new, more)
     }
 
