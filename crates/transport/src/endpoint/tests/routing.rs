@@ -230,7 +230,7 @@ fn retired_ids_work_a_little_longer_and_are_then_forgotten() {
         sequence += 1;
         ids.extend(issue(&mut server, handle, 0, sequence + 3, 1));
     }
-    assert!(server.endpoint.routes.len() <= before + 4);
+    assert!(server.endpoint.routes.len() <= before + fixed::RETIRED_IDS_KEPT);
 }
 
 #[test]
