@@ -76,6 +76,29 @@ fn files_come_over_several_paths_and_from_several_addresses() {
     }
 }
 
+/// No interface leads to this host itself, whatever its routes are.
+#[test]
+fn a_server_on_this_host_needs_no_interface() {
+    let www = tempfile::tempdir().unwrap();
+    std::fs::write(www.path().join("small"), "content").unwrap();
+    let server = Server::serve(www.path(), &["--no-tcp"]);
+    let out = tempfile::tempdir().unwrap();
+    let output = server
+        .get(out.path())
+        .args(["--paths", "auto"])
+        .arg(server.url("/small").replace("localhost", "127.0.0.1"))
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    if said.contains("cannot list the network interfaces") {
+        println!("skipped: {said}");
+        return;
+    }
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("path 0"), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+}
+
 /// Where no path may carry any more, the transfer ends at once and says why.
 #[test]
 fn caps_that_are_reached_end_a_transfer() {

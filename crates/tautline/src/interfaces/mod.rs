@@ -88,20 +88,37 @@ pub fn list() -> io::Result<Vec<Interface>> {
 }
 
 /// The interfaces over which `remote` can be reached: up, with a fitting address and a route, and not
-/// loopback.
+/// loopback. None leads to this host itself.
 ///
 /// # Errors
 /// As [`list`].
 pub fn towards(remote: SocketAddr) -> io::Result<Vec<Interface>> {
-    let ip = remote.ip().to_canonical();
-    let mut usable = list()?;
-    usable.retain(|interface| {
+    let all = list()?;
+    Ok(leading(&all, remote.ip()).into_iter().cloned().collect())
+}
+
+/// [`towards`], of interfaces that are known.
+pub(crate) fn leading(all: &[Interface], remote: IpAddr) -> Vec<&Interface> {
+    let ip = remote.to_canonical();
+    if is_here(all, ip) {
+        // What is sent there stays here, whatever routes say: an interface would carry it nowhere.
+        return Vec::new();
+    }
+    let leads = |interface: &&Interface| {
         interface.up
             && !interface.loopback
             && interface.address_towards(ip).is_some()
             && interface.has_route_to(ip)
-    });
-    Ok(usable)
+    };
+    all.iter().filter(leads).collect()
+}
+
+/// Whether `ip` is an address of this host, whose interfaces are `all`.
+pub(crate) fn is_here(all: &[Interface], ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    let mut own = all.iter().flat_map(|interface| &interface.addresses);
+    // Systems take an unspecified destination for this host.
+    ip.is_loopback() || ip.is_unspecified() || own.any(|own| *own == ip)
 }
 
 /// Tells when interfaces, their addresses or their routes change.
@@ -174,6 +191,33 @@ mod tests {
         assert_eq!(towards("::ffff:192.0.2.1"), Some(ip("10.0.0.1")));
         assert_eq!(towards("2001:db8::9"), Some(ip("2001:db8::1")));
         assert_eq!(towards("fe80::9"), Some(ip("fe80::1")));
+    }
+
+    #[test]
+    fn no_interface_leads_to_this_host() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let interface = |name: &str, address| Interface {
+            name: name.to_owned(),
+            up: true,
+            loopback: name == "lo",
+            addresses: vec![ip(address)],
+            routes: vec![(ip("0.0.0.0"), 0)],
+            ..Interface::default()
+        };
+        let all = [
+            interface("lo", "127.0.0.1"),
+            interface("eth0", "192.0.2.1"),
+            interface("wlan0", "198.51.100.1"),
+        ];
+        let leading = |remote| {
+            let leading = leading(&all, ip(remote)).into_iter();
+            leading.map(|it| it.name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(leading("203.0.113.1"), ["eth0", "wlan0"]);
+        assert_eq!(leading("::ffff:203.0.113.1"), ["eth0", "wlan0"]);
+        for here in ["127.0.0.1", "127.0.0.9", "198.51.100.1", "0.0.0.0", "::1"] {
+            assert!(leading(here).is_empty(), "{here}");
+        }
     }
 
     #[cfg(target_os = "linux")]

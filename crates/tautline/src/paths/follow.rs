@@ -17,7 +17,7 @@ use super::{LocalEnd, OpenedPath};
 use crate::{
     Connection,
     error::OpenPathError,
-    interfaces::{Interface, InterfaceWatch},
+    interfaces::{self, Interface, InterfaceWatch},
 };
 
 /// An interface over which no path could be opened is tried again after this, and then after twice as long each time.
@@ -188,13 +188,10 @@ impl Connection {
         told: &mut impl FnMut(Followed),
     ) {
         let remote = self.remote_address();
-        let leads = |interface: &&Interface| {
-            interface.up && !interface.loopback && interface.has_route_to(remote.ip())
-        };
+        let leading = interfaces::leading(known, remote.ip());
         uses.retain(|(name, ip), it| {
-            let here = known
+            let here = leading
                 .iter()
-                .filter(leads)
                 .any(|interface| interface.name == *name && interface.addresses.contains(ip));
             if here || *it == Use::Opening {
                 return true;
@@ -209,7 +206,7 @@ impl Connection {
             }
             false
         });
-        for interface in known.iter().filter(leads) {
+        for interface in leading {
             let Some(ip) = interface.address_towards(remote.ip()) else {
                 continue;
             };
