@@ -34,6 +34,9 @@ const WANTED_BUFFER_BYTES: usize = 7 << 20;
 /// No batch is larger than one UDP payload may be. RFC 768, RFC 791.
 pub(crate) const MAX_BATCH_SEGMENTS: usize = 64;
 
+/// Errors of earlier datagrams that a send may meet: one that waits, and one that ICMP brings meanwhile.
+const STALE_ERRORS: usize = 2;
+
 /// Kernel socket buffers: what was asked for and what was granted.
 ///
 /// Too small a receive buffer drops packets before the program sees them as soon as it is busy
@@ -298,8 +301,12 @@ impl Socket {
     pub(crate) fn try_send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<Sent> {
         let batch = self.outgoing(transmit, contents, transmit.segment_size);
         let mut result = self.send_once(&batch);
-        if result.as_ref().is_err_and(is_stale_icmp) {
-            // The error belongs to an earlier datagram; reporting it consumed it.
+        for _ in 0..STALE_ERRORS {
+            if !result.as_ref().is_err_and(may_be_stale) {
+                break;
+            }
+            // The error may belong to an earlier datagram, to another destination; reporting it
+            // consumed it. If it is this one's, it comes again.
             self.icmp.store(true, Ordering::Relaxed);
             result = self.send_once(&batch);
         }
@@ -457,11 +464,13 @@ pub(crate) fn reaches(local: SocketAddr, remote: SocketAddr) -> bool {
     }
 }
 
-fn is_stale_icmp(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
-    )
+/// Whether ICMP may have said so of an earlier datagram. ip(7), IP_RECVERR.
+fn may_be_stale(error: &io::Error) -> bool {
+    is_no_route(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset
+        )
 }
 
 fn is_no_route(error: &io::Error) -> bool {
