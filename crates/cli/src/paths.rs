@@ -269,7 +269,10 @@ async fn open(connection: Connection, end: LocalEnd, to: SocketAddr, cost: PathC
             }
             Err(OpenPathError::ConnectionLost(_)) => return,
             Err(error) => {
-                let again = matches!(error, OpenPathError::NoAnswer { .. });
+                let again = matches!(
+                    error,
+                    OpenPathError::NoAnswer { .. } | OpenPathError::Unreachable { .. }
+                );
                 if !again || wait == FIRST_RETRY {
                     let then = if again { "; it is tried again" } else { "" };
                     warn(&format!("no path from {end}: {error}{then}"));

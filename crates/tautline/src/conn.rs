@@ -38,7 +38,7 @@ use tautline_transport::{
 };
 
 use crate::{
-    paths::PathNews,
+    paths::{Outcome, PathNews},
     shard::Shard,
     wait::{Place, WakerSet},
 };
@@ -368,12 +368,46 @@ impl ConnState {
     ) {
         if !self.connected {
             self.attempt_failed(reason, woken);
-        } else if let Some(id) = self.paths.unreachable(four_tuple, reason) {
-            // Fails only if it is gone.
-            let code = abandon::PATH_UNSTABLE_OR_POOR;
-            let _ = self.quic.abandon_path(now, id, code);
-            self.waiting.wake(Queue::Path, woken);
+        } else {
+            let over = |it: &FourTuple| it == four_tuple;
+            self.give_path_up(now, over, Outcome::NoRoute(reason), woken);
         }
+    }
+
+    /// The network calls the peer unreachable over such a four-tuple. Only attempts heed it: anyone may
+    /// have said so. True when something is to be sent.
+    pub(crate) fn called_unreachable(
+        &mut self,
+        now: Instant,
+        over: impl Fn(&FourTuple) -> bool,
+        reason: io::ErrorKind,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        if self.connected {
+            return self.give_path_up(now, over, Outcome::Unreachable(reason), woken);
+        }
+        let (local, remote) = (self.quic.local_address(), self.quic.remote_address());
+        if over(&FourTuple { local, remote }) {
+            self.attempt_failed(reason, woken);
+        }
+        false
+    }
+
+    fn give_path_up(
+        &mut self,
+        now: Instant,
+        over: impl Fn(&FourTuple) -> bool,
+        outcome: Outcome,
+        woken: &mut Vec<Waker>,
+    ) -> bool {
+        let Some(id) = self.paths.fail(over, outcome) else {
+            return false;
+        };
+        // Fails only if it is gone.
+        let code = abandon::PATH_UNSTABLE_OR_POOR;
+        let _ = self.quic.abandon_path(now, id, code);
+        self.waiting.wake(Queue::Path, woken);
+        true
     }
 
     /// The connection is over; everybody hears of it. The first reason stays.

@@ -153,6 +153,16 @@ pub enum OpenPathError {
         /// The operating system's reason.
         reason: io::ErrorKind,
     },
+    /// The network says that nobody listens there, or that there is no way there.
+    #[error("{remote} is unreachable from {local} ({reason}): check address, port and route")]
+    Unreachable {
+        /// Where the path begins.
+        local: SocketAddr,
+        /// Where it should go.
+        remote: SocketAddr,
+        /// What the operating system reported.
+        reason: io::ErrorKind,
+    },
     /// Nothing came back.
     #[error("no answer over the path from {local} to {remote}{advice}")]
     NoAnswer {

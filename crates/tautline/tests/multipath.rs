@@ -11,8 +11,9 @@ use std::{
 
 use common::{Pair, client_config, connect, identity, loopback, server_config};
 use tautline::{
-    AbandonPathError, Connection, Endpoint, LocalEnd, LocalEndError, MultipathConfig,
-    OpenPathError, OpenedPath, PathEvent, PathId, PathStatus, TransportConfig,
+    AbandonPathError, ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd,
+    LocalEndError, MultipathConfig, OpenPathError, OpenedPath, PathEvent, PathId, PathStatus,
+    TransportConfig,
     transport::multipath::{OpenPathError as Refused, sched},
 };
 
@@ -324,6 +325,59 @@ async fn a_path_that_nobody_answers_fails_and_harms_nobody() {
         other => panic!("{other:?}"),
     }
     transfer(&client, &server, 1_000_000).await;
+}
+
+/// A port of 127.0.0.1 at which nobody listens.
+fn closed_port() -> SocketAddr {
+    let nobody = std::net::UdpSocket::bind(loopback()).unwrap();
+    nobody.local_addr().unwrap()
+}
+
+/// What ICMP says of one socket's datagrams fails the attempts from there, and no others.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_refused_port_ends_a_path_at_once_and_harms_nobody() {
+    let Some(second) = spare(2) else { return };
+    let Pair {
+        server,
+        client,
+        server_endpoint: _server_endpoint,
+        client_endpoint: _client_endpoint,
+    } = pair().await;
+    let good = open(&client, &second).await;
+    let opening = client.open_path(second.clone(), closed_port());
+    let (opened, ()) = tokio::join!(opening, transfer(&server, &client, 1_000_000));
+    match opened {
+        Err(error @ OpenPathError::Unreachable { .. }) => println!("{error}"),
+        other => panic!("{other:?}"),
+    }
+    transfer(&client, &server, 1_000_000).await;
+    let left = client.paths().into_iter().filter(|it| !it.abandoned);
+    let left: Vec<_> = left.map(|it| it.id).collect();
+    assert_eq!(left, [PathId::ZERO, good.id]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_refused_port_is_known_from_every_place() {
+    let (Some(second), Some(third)) = (spare(2), spare(3)) else {
+        return;
+    };
+    let client = Endpoint::client(loopback()).unwrap();
+    client.set_default_client_config(client_config(&identity(), multipath("auto")));
+    let port = closed_port().port();
+    let from = [second, third];
+    let error = client.connect_host_from(&from, "127.0.0.1", port).await;
+    let ConnectHostError::AllFailed { attempts, .. } = error.unwrap_err() else {
+        panic!("it was tried");
+    };
+    assert_eq!(attempts.len(), 2);
+    for (_, error) in attempts {
+        assert!(
+            matches!(error, HandshakeError::Unreachable { .. }),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

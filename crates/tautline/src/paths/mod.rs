@@ -24,8 +24,7 @@ use tautline_transport::{
 pub use follow::Followed;
 pub use local_end::LocalEnd;
 pub(crate) use local_end::Resolved;
-use news::Outcome;
-pub(crate) use news::PathNews;
+pub(crate) use news::{Outcome, PathNews};
 
 use crate::{
     Connection,
@@ -91,7 +90,12 @@ impl Connection {
                 remote,
                 advice: advice::no_answer(local, remote),
             }),
-            Outcome::Unreachable(reason) => Err(OpenPathError::NoRoute {
+            Outcome::NoRoute(reason) => Err(OpenPathError::NoRoute {
+                local,
+                remote,
+                reason,
+            }),
+            Outcome::Unreachable(reason) => Err(OpenPathError::Unreachable {
                 local,
                 remote,
                 reason,

@@ -41,6 +41,8 @@ pub(crate) enum Outcome {
     Validated,
     NoAnswer,
     /// The system has no way there.
+    NoRoute(io::ErrorKind),
+    /// The network says that it is not to be reached.
     Unreachable(io::ErrorKind),
     Abandoned {
         code: u64,
@@ -114,18 +116,18 @@ impl PathNews {
         self.sockets = Vec::new();
     }
 
-    /// The system cannot send over `four_tuple`. The attempt that it decides, if any.
-    pub(crate) fn unreachable(
+    /// Nothing can be sent over such a four-tuple. The attempt that it decides, if any.
+    pub(crate) fn fail(
         &mut self,
-        four_tuple: &FourTuple,
-        reason: io::ErrorKind,
+        over: impl Fn(&FourTuple) -> bool,
+        outcome: Outcome,
     ) -> Option<PathId> {
-        let waits = |attempt: &Attempt| attempt.outcome.is_none() && attempt.over == *four_tuple;
+        let waits = |attempt: &Attempt| attempt.outcome.is_none() && over(&attempt.over);
         let (id, attempt) = self
             .attempts
             .iter_mut()
             .find(|(_, attempt)| waits(attempt))?;
-        attempt.outcome = Some(Outcome::Unreachable(reason));
+        attempt.outcome = Some(outcome);
         Some(*id)
     }
 
@@ -163,14 +165,15 @@ mod tests {
             remote: at("127.0.0.1:2"),
         };
         news.begin(PathId(1), over, None);
-        let reason = io::ErrorKind::NetworkUnreachable;
-        assert_eq!(news.unreachable(&over, reason), Some(PathId(1)));
-        assert_eq!(news.unreachable(&over, reason), None);
+        let outcome = Outcome::NoRoute(io::ErrorKind::NetworkUnreachable);
+        assert_eq!(news.fail(|_| false, outcome), None);
+        assert_eq!(news.fail(|it| *it == over, outcome), Some(PathId(1)));
+        assert_eq!(news.fail(|it| *it == over, outcome), None);
         news.on_event(PathEvent::Validated {
             path: PathId(1),
             to: over,
         });
-        assert_eq!(news.outcome(PathId(1)), Some(Outcome::Unreachable(reason)));
+        assert_eq!(news.outcome(PathId(1)), Some(outcome));
         news.forget(PathId(1));
         assert_eq!(news.outcome(PathId(1)), None);
     }

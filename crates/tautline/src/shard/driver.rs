@@ -20,6 +20,7 @@ use tautline_transport::{
     endpoint::{ConnectionHandle, DatagramEvent, DatagramMeta, Transmit},
     time::{Instant, earliest},
     trim,
+    units::FourTuple,
 };
 
 use super::{
@@ -181,7 +182,7 @@ impl Driver {
             }
             Poll::Ready(Err(_)) => {
                 // Usually ICMP's report about an earlier datagram; asking consumed it.
-                if !self.heed_unreachable() {
+                if !self.heed_unreachable(None) {
                     self.io.paused_until = Some(now + RECEIVE_RETRY);
                     return Step::Idle;
                 }
@@ -210,9 +211,12 @@ impl Driver {
                 self.io.turn.on_batch(in_order);
             }
             Poll::Ready(Err(_)) => {
-                // The others must not wait for it.
-                self.io.others_paused_until = Some(now + RECEIVE_RETRY);
-                return Step::Idle;
+                if !self.heed_unreachable(Some(index)) {
+                    // The others must not wait for it.
+                    self.io.others_paused_until = Some(now + RECEIVE_RETRY);
+                    return Step::Idle;
+                }
+                self.io.turn.pass();
             }
         }
         Step::More
@@ -295,20 +299,24 @@ impl Driver {
         }
     }
 
-    /// Tells attempts to reach an address that the network calls it unreachable.
-    fn heed_unreachable(&mut self) -> bool {
+    /// Tells attempts to reach an address from a socket ([`Io::other_at`]) that the network calls it
+    /// unreachable.
+    fn heed_unreachable(&mut self, other: Option<usize>) -> bool {
         let mut heard = false;
+        let now = self.shard.now();
         for _ in 0..UNREACHABLE_PER_ROUND {
-            let Some(remote) = self.io.socket.next_unreachable() else {
+            let Some((remote, reason)) = self.io.next_unreachable(other) else {
                 break;
             };
             heard = true;
             let conns: Vec<_> = self.shard.state.lock().table.iter().cloned().collect();
             for conn in conns {
                 let mut state = conn.state.lock();
-                if !state.connected && state.quic.remote_address() == remote {
-                    let reason = std::io::ErrorKind::ConnectionRefused;
-                    state.attempt_failed(reason, &mut self.woken);
+                // From another place it may be reached all the same.
+                let over =
+                    |it: &FourTuple| it.remote == remote && self.io.other_at(it.local) == other;
+                if state.called_unreachable(now, over, reason, &mut self.woken) {
+                    enqueue(&mut self.ready, &conn);
                 }
             }
         }
@@ -464,8 +472,8 @@ impl Driver {
         } else if !heard || sent == SEND_BATCHES_PER_CONNECTION || self.io.unsent.is_some() {
             enqueue(&mut self.ready, conn);
         }
-        if self.io.heard_icmp() {
-            self.heed_unreachable();
+        for other in self.io.heard_icmp() {
+            self.heed_unreachable(other);
         }
         sent
     }

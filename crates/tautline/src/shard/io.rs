@@ -5,6 +5,7 @@
 //! asked for a path's socket (`path_sockets.rs`).
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -113,9 +114,14 @@ impl Io {
 
     /// The socket that is bound where the datagram comes from.
     pub(super) fn socket_for(&self, transmit: &Transmit) -> &Socket {
-        let local = transmit.four_tuple.local;
-        let other = self.others.iter().find(|it| it.socket.is_at(local));
+        let other = self.other_at(transmit.four_tuple.local);
+        let other = other.and_then(|index| self.others.get(index));
         other.map_or(&self.socket, |further| &further.socket)
+    }
+
+    /// The further socket that sends what comes from `local`; `None`: the main one does.
+    pub(super) fn other_at(&self, local: SocketAddr) -> Option<usize> {
+        self.others.iter().position(|it| it.socket.is_at(local))
     }
 
     /// Datagrams that every socket takes at once.
@@ -161,8 +167,27 @@ impl Io {
         self.out.get(..transmit.len).unwrap_or_default()
     }
 
-    pub(super) fn heard_icmp(&self) -> bool {
-        self.socket.heard_icmp()
+    /// Which of the sockets ICMP had something to say to since the last call; as [`Self::other_at`].
+    pub(super) fn heard_icmp(&self) -> impl Iterator<Item = Option<usize>> + use<> {
+        let others = self.others.iter().enumerate();
+        let heard = others.filter(|(_, further)| further.socket.heard_icmp());
+        let heard: Vec<_> = heard.map(|(index, _)| Some(index)).collect();
+        self.socket
+            .heard_icmp()
+            .then_some(None)
+            .into_iter()
+            .chain(heard)
+    }
+
+    /// The next destination that ICMP calls unreachable from a socket, and why.
+    pub(super) fn next_unreachable(
+        &self,
+        other: Option<usize>,
+    ) -> Option<(SocketAddr, std::io::ErrorKind)> {
+        match other {
+            None => self.socket.next_unreachable(),
+            Some(index) => self.others.get(index)?.socket.next_unreachable(),
+        }
     }
 
     /// When a socket is to be closed, or asked again.

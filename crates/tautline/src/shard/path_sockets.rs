@@ -91,6 +91,8 @@ impl PathSockets {
             }
             None => {
                 let (bound, warning) = wanted.bind(options)?;
+                // Only clients have paths from other places, and they want to know of a refused port.
+                bound.report_errors();
                 let socket = Arc::new(PathSocket {
                     wanted: wanted.clone(),
                     local: bound.local_addr(),

@@ -434,12 +434,12 @@ impl Socket {
         self.icmp.load(Ordering::Relaxed) && self.icmp.swap(false, Ordering::Relaxed)
     }
 
-    /// The next destination that ICMP calls unreachable, if any.
-    pub(crate) fn next_unreachable(&self) -> Option<SocketAddr> {
+    /// The next destination that ICMP calls unreachable, and why, if any.
+    pub(crate) fn next_unreachable(&self) -> Option<(SocketAddr, io::ErrorKind)> {
         // Bounded: the kernel's queue is, and each call takes one report from it.
         loop {
-            if let Some(remote) = unreachable::next(&self.io)? {
-                return Some(canonical(remote));
+            if let Some((remote, reason)) = unreachable::next(&self.io)? {
+                return Some((canonical(remote), reason));
             }
         }
     }

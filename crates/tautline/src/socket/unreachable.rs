@@ -4,16 +4,18 @@
 
 use std::{io, net::SocketAddr};
 
-/// Takes the next report: the destination it is about if that is unreachable, `Some(None)` for a
-/// report about something else, `None` when there is no more.
+/// A destination that ICMP calls unreachable, and the system's word for why.
+pub(super) type Report = (SocketAddr, io::ErrorKind);
+
+/// Takes the next report: `Some(None)` is one about something else, `None` means that there is no more.
 #[cfg(target_os = "linux")]
-pub(super) fn next(socket: &tokio::net::UdpSocket) -> Option<Option<SocketAddr>> {
+pub(super) fn next(socket: &tokio::net::UdpSocket) -> Option<Option<Report>> {
     linux::next(socket).ok().flatten()
 }
 
 /// Not told elsewhere; attempts time out.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn next(_: &tokio::net::UdpSocket) -> Option<Option<SocketAddr>> {
+pub(super) fn next(_: &tokio::net::UdpSocket) -> Option<Option<Report>> {
     None
 }
 
@@ -21,15 +23,15 @@ pub(super) fn next(_: &tokio::net::UdpSocket) -> Option<Option<SocketAddr>> {
 mod linux {
     use std::os::fd::AsRawFd;
 
-    use super::{SocketAddr, io};
+    use super::{Report, io};
 
     /// Enough for an extended error with an IPv6 offender and everything else the socket reports.
     #[repr(C, align(8))]
     struct Control([u8; 512]);
 
-    pub(super) fn next(socket: &tokio::net::UdpSocket) -> io::Result<Option<Option<SocketAddr>>> {
+    pub(super) fn next(socket: &tokio::net::UdpSocket) -> io::Result<Option<Option<Report>>> {
         let mut control = Control([0; 512]);
-        let mut unreachable = false;
+        let mut unreachable = None;
         // SAFETY: `try_init` hands out storage for a socket address and the length it holds. All
         // pointers in `header` (that storage, the one I/O vector, `control`) are valid for writes
         // of the lengths given beside them for the whole call of `recvmsg`, and the descriptor is
@@ -64,7 +66,10 @@ mod linux {
                         || kind == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
                     if is_error && (*message).cmsg_len >= needed as usize {
                         let error = libc::CMSG_DATA(message).cast::<libc::sock_extended_err>();
-                        unreachable |= is_unreachable(&error.read_unaligned());
+                        let error = error.read_unaligned();
+                        if is_unreachable(&error) {
+                            unreachable = Some(reason(&error));
+                        }
                     }
                     message = libc::CMSG_NXTHDR(&raw const header, message);
                 }
@@ -73,10 +78,15 @@ mod linux {
         };
         match received {
             // The name is where the datagram in question went.
-            Ok(((), destination)) => Ok(Some(destination.as_socket().filter(|_| unreachable))),
+            Ok(((), destination)) => Ok(Some(destination.as_socket().zip(unreachable))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    fn reason(error: &libc::sock_extended_err) -> io::ErrorKind {
+        let number = i32::try_from(error.ee_errno).unwrap_or_default();
+        io::Error::from_raw_os_error(number).kind()
     }
 
     /// ICMP type 3 but not "fragmentation needed"; ICMPv6 type 1. RFC 792, RFC 4443 s3.1.
