@@ -183,11 +183,9 @@ impl PathOptions {
             });
         } else {
             let others = ends.into_iter().enumerate();
-            let addresses = resolve(host, port).await;
             for (_, end) in others.filter(|(index, _)| *index != first) {
                 let cost = sources.cost_of(&end);
-                let to = towards(connection.remote_address(), &end, &addresses);
-                ledger.tasks.spawn(open(connection.clone(), end, to, cost));
+                ledger.tasks.spawn(open(connection.clone(), end, cost));
             }
         }
         Ok((connection, ledger))
@@ -199,13 +197,6 @@ async fn resolve(host: &str, port: u16) -> Vec<SocketAddr> {
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let found = tokio::net::lookup_host((name, port)).await;
     found.map(Iterator::collect).unwrap_or_default()
-}
-
-/// Where a path from `end` leads: to the address in use, or to one of the other family if `end` is of that.
-fn towards(in_use: SocketAddr, end: &LocalEnd, addresses: &[SocketAddr]) -> SocketAddr {
-    let fits = |to: &SocketAddr| end.ip().is_none_or(|ip| ip.is_ipv4() == to.is_ipv4());
-    let other = addresses.iter().copied().find(|address| fits(address));
-    Some(in_use).filter(fits).or(other).unwrap_or(in_use)
 }
 
 /// The interfaces that lead away from here; none where the server is on this host.
@@ -259,10 +250,10 @@ fn carried(stats: &PathStats) -> u64 {
 }
 
 /// Opens a path, again and again where nothing answers: it may be out of reach for now.
-async fn open(connection: Connection, end: LocalEnd, to: SocketAddr, cost: PathCost) {
+async fn open(connection: Connection, end: LocalEnd, cost: PathCost) {
     let mut wait = FIRST_RETRY;
     loop {
-        match connection.open_path_at(end.clone(), to, cost).await {
+        match connection.open_path_from(end.clone(), cost).await {
             Ok(path) => {
                 path.warning.iter().for_each(|warning| warn(warning));
                 return;
@@ -306,7 +297,9 @@ fn tell(change: Followed) {
         Followed::Failed { interface, error }
             if !matches!(error, OpenPathError::ConnectionLost(_)) =>
         {
-            warn(&format!("no path over {interface}: {error}"));
+            warn(&format!(
+                "no path over {interface}: {error}; it is tried again"
+            ));
         }
         Followed::Closed { interface } => {
             warn(&format!("{interface} is gone, and its path with it"))
@@ -447,23 +440,6 @@ impl fmt::Display for PathFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_lead_to_an_address_of_their_family() {
-        let [four, six]: [SocketAddr; 2] =
-            ["192.0.2.1:1", "[2001:db8::1]:1"].map(|it| it.parse().unwrap());
-        let from = |end: &str| -> LocalEnd { end.parse().unwrap() };
-        let both = [six, four];
-        assert_eq!(towards(four, &from("::1"), &both), six);
-        assert_eq!(towards(six, &from("127.0.0.1"), &both), four);
-        assert_eq!(towards(four, &from("127.0.0.1"), &both), four);
-        assert_eq!(towards(four, &from("eth0"), &both), four);
-        assert_eq!(
-            towards(four, &from("::1"), &[four]),
-            four,
-            "the refusal says why"
-        );
-    }
 
     #[test]
     fn a_path_without_an_answer_has_no_round_trip() {

@@ -81,6 +81,16 @@ pub enum LocalEndError {
         /// Where the path should go.
         remote: SocketAddr,
     },
+    /// The interface leads away from this host.
+    #[error(
+        "{remote} is on this host, and nothing comes there through {name}: name an address of this host instead"
+    )]
+    OnThisHost {
+        /// The interface.
+        name: String,
+        /// Where the path should go.
+        remote: SocketAddr,
+    },
     /// No route leads through the interface to the peer.
     #[error(
         "no route leads through {name} to {remote}: add one, for instance ip route add default via \
@@ -206,11 +216,13 @@ pub enum HandshakeError {
     Local(LocalEndError),
     /// Nobody answered in time.
     #[error(
-        "no answer from {remote}: check that a QUIC server listens on this UDP port and that no firewall drops UDP"
+        "no answer from {remote}: check that a QUIC server listens on this UDP port and that no firewall drops UDP{advice}"
     )]
     TimedOut {
         /// Where we wanted to go.
         remote: SocketAddr,
+        /// What else to look at, if a place was chosen to begin at and anything about it is conspicuous.
+        advice: String,
     },
     /// No application protocol in common.
     #[error(
@@ -249,7 +261,10 @@ impl HandshakeError {
         let transport = match &error {
             ConnectionError::Transport(error) | ConnectionError::PeerTransport(error) => error,
             ConnectionError::HandshakeTimeout | ConnectionError::IdleTimeout => {
-                return Self::TimedOut { remote };
+                return Self::TimedOut {
+                    remote,
+                    advice: String::new(),
+                };
             }
             _ => return Self::Connection(error),
         };

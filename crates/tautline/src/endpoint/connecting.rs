@@ -13,6 +13,7 @@ use crate::{
     Connection,
     conn::{Conn, ConnState, Queue, WaitFor},
     error::HandshakeError,
+    paths::no_answer,
 };
 
 /// A handshake under way; a future of its outcome.
@@ -23,6 +24,8 @@ use crate::{
 pub struct Connecting {
     wait: WaitFor<Conn, fn(&mut ConnState) -> Option<Outcome>>,
     remote: SocketAddr,
+    /// Where it begins, if that was chosen.
+    from: Option<SocketAddr>,
 }
 
 /// How a handshake ended.
@@ -48,7 +51,14 @@ impl Connecting {
         Self {
             wait: WaitFor::new(conn, Queue::Handshake, outcome),
             remote,
+            from: None,
         }
+    }
+
+    /// It begins at a place that was chosen.
+    pub(super) fn beginning_at(mut self, local: Option<SocketAddr>) -> Self {
+        self.from = local;
+        self
     }
 
     /// The peer's address.
@@ -90,7 +100,16 @@ impl Future for Connecting {
         Poll::Ready(match outcome {
             Outcome::Connected => Ok(Connection::new(self.wait.conn().clone())),
             Outcome::Unreachable(reason) => Err(HandshakeError::Unreachable { remote, reason }),
-            Outcome::Lost(error) => Err(HandshakeError::new(error, remote)),
+            Outcome::Lost(error) => Err(match HandshakeError::new(error, remote) {
+                HandshakeError::TimedOut { remote, .. } => HandshakeError::TimedOut {
+                    remote,
+                    // Without a choice, packets leave and come back as the routing table says.
+                    advice: self
+                        .from
+                        .map_or_else(String::new, |local| no_answer(local, remote)),
+                },
+                error => error,
+            }),
         })
     }
 }

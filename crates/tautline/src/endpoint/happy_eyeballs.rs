@@ -38,13 +38,19 @@ pub(super) async fn connect(
     })?;
     let local = endpoint.local_addr();
     let usable = |addr: &SocketAddr| !from.is_empty() || reaches(local, *addr);
-    let addresses = interleave(resolved.into_iter().filter(usable));
+    let all = interleave(resolved.into_iter());
+    let addresses: Vec<_> = all.iter().copied().filter(usable).collect();
     let mut ways = ways(from.len(), &addresses);
     ways.truncate(MAX_ATTEMPTS);
     if ways.is_empty() {
         return Err(ConnectHostError::NoAddress { host: host.into() });
     }
-    race(endpoint, from, host, ways).await
+    let (connection, place) = race(endpoint, from, host, ways).await?;
+    // Further paths may lead to any of them, whatever this socket reaches.
+    if all.len() > 1 {
+        connection.add_peer_addresses(all);
+    }
+    Ok((connection, place))
 }
 
 /// The best address from everywhere, then the next: a dead interface is more likely than a dead

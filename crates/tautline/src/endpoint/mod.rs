@@ -220,6 +220,7 @@ impl Endpoint {
             return Err(ConnectError::EndpointClosed);
         }
         let four_tuple = FourTuple { local, remote };
+        let place = own_socket.as_ref().map(|socket| socket.local());
         let tokens = config
             .token_store
             .clone()
@@ -234,7 +235,7 @@ impl Endpoint {
             state.tokens = tokens;
             state.paths.hold(PathId::ZERO, own_socket);
         }
-        Ok(Connecting::new(conn, remote))
+        Ok(Connecting::new(conn, remote).beginning_at(place))
     }
 
     /// Resolves `host` and connects to whichever of its addresses answers first.
@@ -260,7 +261,7 @@ impl Endpoint {
     /// [`Self::connect_host`] from any of several local addresses or interfaces: each is tried with the
     /// first address of `host`, then each with the next. Also tells the index in `from` of the
     /// one that answered first; open further paths from the others
-    /// ([`Connection::open_path`]). With none, the endpoint's own socket is used.
+    /// ([`Connection::open_path_from`]). With none, the endpoint's own socket is used.
     ///
     /// Only the first attempt spends an address validation token.
     ///

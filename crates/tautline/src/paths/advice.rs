@@ -5,10 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use crate::interfaces::{self, Interface};
 
 /// What to look at when nobody answers over a path; empty if nothing is conspicuous.
-pub(super) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
-    let Some(interface) = holder(local.ip()) else {
+pub(crate) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
+    let known = interfaces::list().unwrap_or_default();
+    let Some(interface) = holder(&known, local.ip()) else {
         return String::new();
     };
+    if interfaces::is_here(&known, remote.ip()) {
+        return String::new();
+    }
     let name = &interface.name;
     if !interface.loopback && !interface.has_route_to(remote.ip()) {
         return format!(
@@ -28,10 +32,9 @@ pub(super) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
 }
 
 /// The interface that has the address.
-fn holder(ip: IpAddr) -> Option<Interface> {
-    let known = interfaces::list().ok()?;
+fn holder(known: &[Interface], ip: IpAddr) -> Option<&Interface> {
     known
-        .into_iter()
+        .iter()
         .find(|interface| interface.addresses.contains(&ip))
 }
 

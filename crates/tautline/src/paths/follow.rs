@@ -1,7 +1,7 @@
 //! One path per interface, as interfaces come and go.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::{Future, poll_fn},
     io,
     net::IpAddr,
@@ -10,7 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tautline_transport::{multipath::abandon, path::PathEvent, units::PathId};
+use tautline_transport::{
+    multipath::{PathCost, abandon},
+    path::PathEvent,
+    units::PathId,
+};
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{LocalEnd, OpenedPath};
@@ -37,6 +41,7 @@ pub enum Followed {
         path: OpenedPath,
     },
     /// No path could be opened over this interface; it is tried again when interfaces change, or later.
+    /// Told once, until one could, or the interface was gone.
     Failed {
         /// The interface.
         interface: String,
@@ -54,10 +59,47 @@ pub enum Followed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Opening,
-    Path(PathId),
+    Path(PathId, Ground),
     Failed,
     /// Its path has carried all it may.
-    Spent,
+    Spent(Ground),
+}
+
+/// What a path over an interface needs: its address, and a route to the peer's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ground {
+    local: IpAddr,
+    remote: IpAddr,
+}
+
+impl Ground {
+    fn is_firm(&self, interface: &Interface) -> bool {
+        interface.addresses.contains(&self.local) && interface.has_route_to(self.remote)
+    }
+}
+
+/// By name; an interface has one path at most.
+type Uses = BTreeMap<String, Use>;
+
+/// The interfaces that have been told of as failed. Not again before one has had a path, or was gone.
+#[derive(Debug, Default)]
+struct ToldOf(BTreeSet<String>);
+
+impl ToldOf {
+    /// Whether to tell that this one has failed.
+    fn first(&mut self, interface: &str) -> bool {
+        self.0.insert(interface.to_owned())
+    }
+
+    fn works(&mut self, interface: &str) {
+        self.0.remove(interface);
+    }
+
+    /// What is gone is forgotten, lest names heap up.
+    fn keep(&mut self, there: &[&Interface]) {
+        let known = |name: &String| there.iter().any(|it| it.name == *name);
+        self.0.retain(known);
+    }
 }
 
 /// When interfaces without a path are tried again.
@@ -97,7 +139,8 @@ enum Stir {
 
 impl Connection {
     /// Keeps one path on every interface that leads to the peer, as interfaces, addresses and routes
-    /// come and go; loopback is left alone. Runs until the connection ends: make it a task. It keeps
+    /// come and go; loopback is left alone. Each leads to the first of [`Self::peer_addresses`] that
+    /// its interface leads to and that answers. Runs until the connection ends: make it a task. It keeps
     /// the connection open as long as it runs.
     ///
     /// `told` hears of every change.
@@ -107,13 +150,16 @@ impl Connection {
     pub async fn follow_interfaces(&self, mut told: impl FnMut(Followed) + Send) -> io::Result<()> {
         let mut watch = InterfaceWatch::new()?;
         let mut events = self.path_events();
-        let mut uses: BTreeMap<(String, IpAddr), Use> = BTreeMap::new();
+        let mut uses = Uses::new();
+        let mut told_of = ToldOf::default();
         let mut opening = JoinSet::new();
         let mut known = watch.interfaces().to_vec();
         self.note_first_path(&known, &mut uses);
         let mut retry = Retry::new();
         while self.close_reason().is_none() {
-            self.adjust(&known, &mut uses, &mut opening, &mut told);
+            let leading = self.leading(&known);
+            told_of.keep(&leading);
+            self.adjust(&leading, &mut uses, &mut opening, &mut told);
             let waits = uses.values().any(|it| *it == Use::Failed);
             let due = retry.due(waits);
             match stir(&mut watch, &mut events, &mut opening, due).await {
@@ -127,18 +173,19 @@ impl Connection {
                     uses.retain(|_, it| *it != Use::Failed);
                 }
                 Stir::Opened(interface, Ok(path)) => {
-                    let key = (interface, path.local.ip());
-                    uses.insert(key.clone(), Use::Path(path.id));
-                    let interface = key.0;
+                    let ground = Ground {
+                        local: path.local.ip(),
+                        remote: path.remote.ip(),
+                    };
+                    uses.insert(interface.clone(), Use::Path(path.id, ground));
+                    told_of.works(&interface);
                     told(Followed::Opened { interface, path });
                 }
                 Stir::Opened(interface, Err(error)) => {
-                    for (key, it) in &mut uses {
-                        if key.0 == interface && *it == Use::Opening {
-                            *it = Use::Failed;
-                        }
+                    uses.insert(interface.clone(), Use::Failed);
+                    if told_of.first(&interface) {
+                        told(Followed::Failed { interface, error });
                     }
-                    told(Followed::Failed { interface, error });
                 }
                 Stir::Event(Some(PathEvent::Abandoned {
                     path,
@@ -147,8 +194,14 @@ impl Connection {
                 })) => {
                     let spent = code == abandon::PATH_RESOURCE_LIMIT_REACHED && !by_peer;
                     for it in uses.values_mut() {
-                        if *it == Use::Path(path) {
-                            *it = if spent { Use::Spent } else { Use::Failed };
+                        if let Use::Path(id, ground) = *it
+                            && id == path
+                        {
+                            *it = if spent {
+                                Use::Spent(ground)
+                            } else {
+                                Use::Failed
+                            };
                         }
                     }
                 }
@@ -160,65 +213,80 @@ impl Connection {
     }
 
     /// The path of the handshake has an interface already.
-    fn note_first_path(&self, known: &[Interface], uses: &mut BTreeMap<(String, IpAddr), Use>) {
+    fn note_first_path(&self, known: &[Interface], uses: &mut Uses) {
         let Some(first) = self.paths().into_iter().next() else {
             return;
         };
-        let mut ip = first.four_tuple.local.ip();
-        if ip.is_unspecified() {
-            let Some(chosen) = chosen_by_routes(first.four_tuple.remote) else {
+        let remote = first.four_tuple.remote;
+        let mut local = first.four_tuple.local.ip();
+        if local.is_unspecified() {
+            let Some(chosen) = chosen_by_routes(remote) else {
                 return;
             };
-            ip = chosen;
+            local = chosen;
         }
-        let holder = known
-            .iter()
-            .find(|interface| interface.addresses.contains(&ip));
+        let leading = interfaces::leading(known, remote.ip());
+        let holder = leading
+            .into_iter()
+            .find(|interface| interface.addresses.contains(&local));
         if let Some(interface) = holder {
-            uses.insert((interface.name.clone(), ip), Use::Path(first.id));
+            let remote = remote.ip();
+            let path = Use::Path(first.id, Ground { local, remote });
+            uses.insert(interface.name.clone(), path);
         }
+    }
+
+    /// The interfaces that lead to any address of the peer.
+    fn leading<'a>(&self, known: &'a [Interface]) -> Vec<&'a Interface> {
+        let mut all: Vec<&Interface> = Vec::new();
+        for address in self.peer_addresses() {
+            for interface in interfaces::leading(known, address.ip()) {
+                if all.iter().all(|it| it.name != interface.name) {
+                    all.push(interface);
+                }
+            }
+        }
+        all
     }
 
     /// Closes paths that have lost their ground, begins those that are missing.
     fn adjust(
         &self,
-        known: &[Interface],
-        uses: &mut BTreeMap<(String, IpAddr), Use>,
+        leading: &[&Interface],
+        uses: &mut Uses,
         opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
         told: &mut impl FnMut(Followed),
     ) {
-        let remote = self.remote_address();
-        let leading = interfaces::leading(known, remote.ip());
-        uses.retain(|(name, ip), it| {
-            let here = leading
-                .iter()
-                .any(|interface| interface.name == *name && interface.addresses.contains(ip));
-            if here || *it == Use::Opening {
-                return true;
-            }
-            if let Use::Path(path) = *it {
-                // The last path stays, in the hope that something comes back.
-                if self.close_path(path).is_ok() {
-                    told(Followed::Closed {
-                        interface: name.clone(),
-                    });
+        uses.retain(|name, it| {
+            let interface = leading.iter().find(|interface| interface.name == *name);
+            let firm = |ground: &Ground| interface.is_some_and(|it| ground.is_firm(it));
+            match &*it {
+                Use::Opening => true,
+                Use::Failed => interface.is_some(),
+                Use::Spent(ground) => firm(ground),
+                Use::Path(_, ground) if firm(ground) => true,
+                Use::Path(path, _) => {
+                    // The last path stays, in the hope that something comes back.
+                    if self.close_path(*path).is_ok() {
+                        told(Followed::Closed {
+                            interface: name.clone(),
+                        });
+                    }
+                    false
                 }
             }
-            false
         });
         for interface in leading {
-            let Some(ip) = interface.address_towards(remote.ip()) else {
-                continue;
-            };
-            if uses.keys().any(|(name, _)| *name == interface.name) {
+            if uses.contains_key(&interface.name) {
                 continue;
             }
             let name = interface.name.clone();
-            uses.insert((name.clone(), ip), Use::Opening);
+            uses.insert(name.clone(), Use::Opening);
             let connection = self.clone();
             opening.spawn(async move {
-                let end = LocalEnd::from(ip).through(name.clone());
-                (name, connection.open_path(end, remote).await)
+                let end = LocalEnd::interface(name.clone());
+                let opened = connection.open_path_from(end, PathCost::default());
+                (name, opened.await)
             });
         }
     }
@@ -273,6 +341,43 @@ async fn stir(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_is_told_once_until_the_interface_works_or_is_gone() {
+        let mut told_of = ToldOf::default();
+        let [wlan0, wwan0] = ["wlan0", "wwan0"].map(|name| Interface {
+            name: name.to_owned(),
+            ..Interface::default()
+        });
+        assert!(told_of.first("wlan0"));
+        assert!(!told_of.first("wlan0"));
+        assert!(told_of.first("wwan0"));
+        told_of.works("wlan0");
+        assert!(told_of.first("wlan0"));
+        told_of.keep(&[&wlan0, &wwan0]);
+        assert!(!told_of.first("wwan0"));
+        told_of.keep(&[&wlan0]);
+        assert!(!told_of.first("wlan0"));
+        assert!(told_of.first("wwan0"));
+    }
+
+    #[test]
+    fn the_ground_of_a_path_is_an_address_and_a_route() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let both = Interface {
+            addresses: vec![ip("10.0.0.2"), ip("2001:db8::2")],
+            routes: vec![(ip("10.0.0.0"), 8), (ip("::"), 0)],
+            ..Interface::default()
+        };
+        let firm = |local, remote| {
+            let (local, remote) = (ip(local), ip(remote));
+            Ground { local, remote }.is_firm(&both)
+        };
+        assert!(firm("10.0.0.2", "10.1.0.1"));
+        assert!(firm("2001:db8::2", "2001:db9::1"));
+        assert!(!firm("10.0.0.2", "192.0.2.1"));
+        assert!(!firm("10.0.0.3", "10.1.0.1"));
+    }
 
     #[test]
     fn retries_come_seldomer_and_are_not_put_off() {

@@ -83,7 +83,7 @@ impl LocalEnd {
         let known = interfaces::list().map_err(|error| LocalEndError::NoInterfaceList {
             reason: error.kind(),
         })?;
-        let Some(interface) = known.into_iter().find(|interface| interface.name == name) else {
+        let Some(interface) = known.iter().find(|interface| interface.name == name) else {
             return Err(LocalEndError::NoInterface { name });
         };
         if !interface.up {
@@ -92,6 +92,9 @@ impl LocalEnd {
         let Some(ip) = interface.address_towards(remote.ip()) else {
             return Err(LocalEndError::NoAddress { name, remote });
         };
+        if !interface.loopback && interfaces::is_here(&known, remote.ip()) {
+            return Err(LocalEndError::OnThisHost { name, remote });
+        }
         // Without one, IPv4 would look for the peer on the link itself, and not complain.
         if !interface.loopback && !interface.has_route_to(remote.ip()) {
             return Err(LocalEndError::NoRouteThrough { name, remote });

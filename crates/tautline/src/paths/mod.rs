@@ -21,6 +21,7 @@ use tautline_transport::{
     units::{FourTuple, PathId},
 };
 
+pub(crate) use advice::no_answer;
 pub use follow::Followed;
 pub use local_end::LocalEnd;
 pub(crate) use local_end::Resolved;
@@ -29,9 +30,12 @@ pub(crate) use news::{Outcome, PathNews};
 use crate::{
     Connection,
     conn::{Conn, ConnShared, ConnState, Queue, WaitFor},
-    error::{AbandonPathError, OpenPathError},
+    error::{AbandonPathError, ConnectionError, LocalEndError, OpenPathError},
     socket::canonical,
 };
+
+/// Addresses that [`Connection::open_path_from`] tries: each takes until it is known not to answer.
+const MAX_TRIED: usize = 4;
 
 /// A path that is ready for data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +45,8 @@ pub struct OpenedPath {
     pub id: PathId,
     /// Where it begins.
     pub local: SocketAddr,
+    /// Where it leads.
+    pub remote: SocketAddr,
     /// What is less than it should be, with the cure, for programs to print.
     pub warning: Option<String>,
 }
@@ -88,7 +94,7 @@ impl Connection {
             Outcome::NoAnswer => Err(OpenPathError::NoAnswer {
                 local,
                 remote,
-                advice: advice::no_answer(local, remote),
+                advice: no_answer(local, remote),
             }),
             Outcome::NoRoute(reason) => Err(OpenPathError::NoRoute {
                 local,
@@ -102,6 +108,67 @@ impl Connection {
             }),
             Outcome::Abandoned { code, by_peer } => Err(OpenPathError::Abandoned { code, by_peer }),
         }
+    }
+
+    /// As [`Self::open_path_at`], to the first of [`Self::peer_addresses`] that `local` leads to and that
+    /// answers over it: an interface may lead to the peer by IPv6 only, or to one of its addresses.
+    ///
+    /// At most four addresses are tried from a place that leads to them.
+    ///
+    /// # Errors
+    /// As [`Self::open_path`]; of several addresses, of the one at which the attempt got furthest.
+    pub async fn open_path_from(
+        &self,
+        local: impl Into<LocalEnd>,
+        cost: PathCost,
+    ) -> Result<OpenedPath, OpenPathError> {
+        let local = local.into();
+        let mut worst: Option<OpenPathError> = None;
+        let mut tried = 0;
+        for remote in self.peer_addresses() {
+            let error = match self.open_path_at(local.clone(), remote, cost).await {
+                Ok(path) => return Ok(path),
+                Err(error) => error,
+            };
+            let Some(distance) = distance(&error) else {
+                let lost = matches!(error, OpenPathError::ConnectionLost(_));
+                return Err(worst.filter(|_| !lost).unwrap_or(error));
+            };
+            let further = |known: &OpenPathError| self::distance(known) < Some(distance);
+            if worst.as_ref().is_none_or(further) {
+                worst = Some(error);
+            }
+            tried += usize::from(distance > 0);
+            if tried == MAX_TRIED {
+                break;
+            }
+        }
+        // There is always the address in use.
+        Err(worst.unwrap_or(OpenPathError::ConnectionLost(
+            ConnectionError::LocallyClosed,
+        )))
+    }
+
+    /// Where the peer can be reached, as far as is known: [`Self::remote_address`], then the addresses
+    /// that its name had ([`Endpoint::connect_host`](crate::Endpoint::connect_host)), then those of
+    /// [`Self::add_peer_addresses`].
+    pub fn peer_addresses(&self) -> Vec<SocketAddr> {
+        let state = self.conn().state.lock();
+        let mut all = vec![state.quic.remote_address()];
+        for address in state.paths.peers() {
+            if !all.contains(address) {
+                all.push(*address);
+            }
+        }
+        all
+    }
+
+    /// Tells that the peer can be reached at these addresses too; [`Self::follow_interfaces`] and
+    /// [`Self::open_path_from`] use them. Beyond 16, those that its name had included, they are left out.
+    pub fn add_peer_addresses(&self, addresses: impl IntoIterator<Item = SocketAddr>) {
+        // Collected outside of the lock: the iterator may use the connection.
+        let addresses: Vec<_> = addresses.into_iter().take(64).collect();
+        self.conn().state.lock().paths.note_peers(addresses);
     }
 
     /// Closes one of several paths. What is under way on it is sent again on others.
@@ -155,11 +222,24 @@ impl Connection {
     }
 }
 
+/// How far an attempt to open a path got at one address, where another one is worth a try.
+fn distance(error: &OpenPathError) -> Option<u8> {
+    match error {
+        OpenPathError::Local(LocalEndError::TooMany { .. }) => None,
+        OpenPathError::Local(_) => Some(0),
+        OpenPathError::NoRoute { .. } => Some(1),
+        OpenPathError::Unreachable { .. } => Some(2),
+        OpenPathError::NoAnswer { .. } => Some(3),
+        _ => None,
+    }
+}
+
 /// A path that is being opened; given up unless it succeeds.
 struct Attempt<'a> {
     conn: &'a Conn,
     id: PathId,
     local: SocketAddr,
+    remote: SocketAddr,
     warning: Option<String>,
     done: bool,
 }
@@ -193,6 +273,7 @@ impl<'a> Attempt<'a> {
             conn,
             id,
             local,
+            remote,
             warning,
             done: false,
         })
@@ -203,6 +284,7 @@ impl<'a> Attempt<'a> {
         OpenedPath {
             id: self.id,
             local: self.local,
+            remote: self.remote,
             warning: self.warning.take(),
         }
     }

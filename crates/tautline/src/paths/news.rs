@@ -1,11 +1,12 @@
 //! What a connection's paths are up to, for those who wait for it.
 //!
-//! Owns: the latest path events, which attempts to open a path were decided how, and the sockets that
-//! a connection's paths need.
+//! Owns: the latest path events, which attempts to open a path were decided how, the sockets that
+//! a connection's paths need, and the addresses of the peer that they may lead to.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
+    net::SocketAddr,
 };
 
 use tautline_transport::{
@@ -13,10 +14,13 @@ use tautline_transport::{
     units::{FourTuple, PathId},
 };
 
-use crate::shard::SocketUse;
+use crate::{shard::SocketUse, socket::canonical};
 
 /// Events kept for listeners that are late; about 100 bytes each.
 const KEPT: usize = 64;
+
+/// Addresses of the peer that are remembered at most.
+const MAX_PEERS: usize = 16;
 
 /// Of one connection. Never used, it owns no memory.
 #[derive(Debug, Default)]
@@ -26,6 +30,8 @@ pub(crate) struct PathNews {
     first: u64,
     attempts: BTreeMap<PathId, Attempt>,
     sockets: Vec<(PathId, SocketUse)>,
+    /// Where the peer can be reached too, by what its name or the application says.
+    peers: Vec<SocketAddr>,
 }
 
 /// A path that somebody waits for.
@@ -82,6 +88,24 @@ impl PathNews {
         let number = number.max(self.first);
         let index = usize::try_from(number - self.first).ok()?;
         Some((number, *self.events.get(index)?))
+    }
+
+    /// The peer can be reached at these addresses too. What is too many is left out.
+    pub(crate) fn note_peers(&mut self, addresses: impl IntoIterator<Item = SocketAddr>) {
+        for address in addresses {
+            if self.peers.len() >= MAX_PEERS {
+                return;
+            }
+            let address = canonical(address);
+            if !self.peers.contains(&address) {
+                self.peers.push(address);
+            }
+        }
+    }
+
+    /// What [`Self::note_peers`] was told.
+    pub(crate) fn peers(&self) -> &[SocketAddr] {
+        &self.peers
     }
 
     /// Somebody waits for a path; it needs a socket.
@@ -154,6 +178,18 @@ mod tests {
         assert_eq!(news.event(99), Some((99, degraded(99))));
         assert_eq!(news.event(100), None);
         assert_eq!(news.next_number(), 100);
+    }
+
+    #[test]
+    fn few_addresses_of_a_peer_are_kept() {
+        let mut news = PathNews::default();
+        let mapped = "[::ffff:192.0.2.1]:1".parse().unwrap();
+        let many = (0..100).map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        news.note_peers([mapped]);
+        news.note_peers(many);
+        assert_eq!(news.peers().len(), MAX_PEERS);
+        assert_eq!(news.peers()[0], canonical(mapped));
+        assert_eq!(news.peers()[1].port(), 0);
     }
 
     #[test]
