@@ -12,8 +12,8 @@ use std::{
 use common::{Pair, client_config, connect, identity, loopback, server_config};
 use tautline::{
     AbandonPathError, ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd,
-    LocalEndError, MultipathConfig, OpenPathError, OpenedPath, PathEvent, PathId, PathStatus,
-    TransportConfig,
+    LocalEndError, MultipathConfig, OpenPathError, OpenedPath, PathCost, PathEvent, PathId,
+    PathStatus, TransportConfig,
     transport::multipath::{OpenPathError as Refused, sched},
 };
 
@@ -187,6 +187,42 @@ async fn ipv4_and_ipv6_make_a_pair() {
         client.close_path(PathId(0)).unwrap();
         transfer(&server, &client, 1_000_000).await;
     }
+}
+
+/// A place is led to an address of the peer's that it can reach and that answers.
+#[tokio::test]
+async fn a_path_finds_the_address_that_its_place_leads_to() {
+    let Some(second) = spare(2) else { return };
+    let six = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, 0));
+    if let Err(error) = std::net::UdpSocket::bind(six) {
+        println!("skipped: {} cannot be used here: {error}", six.ip());
+        return;
+    }
+    let identity = identity();
+    let server_endpoint = Endpoint::builder()
+        .server(server_config(&identity, multipath("auto")))
+        .also_bind(six)
+        .bind(loopback())
+        .unwrap();
+    let client_endpoint = Endpoint::client(loopback()).unwrap();
+    client_endpoint.set_default_client_config(client_config(&identity, multipath("auto")));
+    let (server, client) = connect(&server_endpoint, &client_endpoint).await;
+    let there = server_endpoint.other_addrs()[0];
+    let from_six = || client.open_path_from(six.ip(), PathCost::default());
+    assert!(matches!(
+        from_six().await,
+        Err(OpenPathError::Local(LocalEndError::OtherFamily { .. }))
+    ));
+    let mute = std::net::UdpSocket::bind(six).unwrap();
+    let silent = mute.local_addr().unwrap();
+    client.add_peer_addresses([silent, there, there]);
+    let in_use = client.remote_address();
+    assert_eq!(client.peer_addresses(), [in_use, silent, there]);
+    let opened = from_six().await.unwrap();
+    assert_eq!((opened.local.ip(), opened.remote), (six.ip(), there));
+    let opened = client.open_path_from(second, PathCost::default()).await;
+    assert_eq!(opened.unwrap().remote, in_use);
+    transfer(&server, &client, 100_000).await;
 }
 
 #[tokio::test]
