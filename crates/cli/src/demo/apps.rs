@@ -22,7 +22,7 @@ use tautline_transport::{
     path::PathStats,
     stream::{ReadOutcome, StreamEvent, StreamStats},
     time::Instant,
-    units::{Dir, PathId, StreamId},
+    units::{Dir, FourTuple, PathId, StreamId},
 };
 
 use crate::checksum::{Digest, Hasher};
@@ -98,7 +98,7 @@ impl FileServer {
         }
     }
 
-    /// The connection that was accepted.
+    /// The connection that was accepted; of several the one that asks for something.
     pub(super) fn connection(&self) -> Option<ConnectionHandle> {
         self.connection
     }
@@ -116,6 +116,7 @@ impl FileServer {
         }
         // The end of a stream may be seen twice.
         if self.answered.insert((handle, id), ()).is_none() {
+            self.connection = Some(handle);
             self.replies.insert((handle, id), self.file.clone());
             self.write_reply(cx, handle, id);
         }
@@ -289,20 +290,21 @@ impl FileClient {
     }
 }
 
-/// Opens the connection of a program; the problem in words if it cannot.
-pub(super) fn connect(
+/// Opens a connection of a program over one of its ways to the server; the problem in words if it cannot.
+pub(super) fn connect_over(
     cx: &mut Context<'_>,
     config: ClientConfig,
-    server: SocketAddr,
+    way: FourTuple,
 ) -> Result<ConnectionHandle, String> {
-    let opened = cx.connect(config, server, SERVER_NAME);
+    let opened = cx.connect_from(way.local, config, way.remote, SERVER_NAME);
     opened.map_err(|error| error.to_string())
 }
 
 impl App for FileClient {
     fn on_start(&mut self, cx: &mut Context<'_>) {
         if let Some(config) = self.config.take() {
-            match connect(cx, config, self.server) {
+            let opened = cx.connect(config, self.server, SERVER_NAME);
+            match opened.map_err(|error| error.to_string()) {
                 Ok(handle) => self.handle = Some(handle),
                 Err(problem) => self.problem = Some(problem),
             }

@@ -50,10 +50,9 @@ pub(super) fn transport_with(controller: &str, fec: Option<&str>) -> Outcome<Tra
     Ok(config)
 }
 
-/// The paths over links beside the first.
-pub(super) fn further_paths(links: usize) -> Vec<FourTuple> {
-    let further = 1..links;
-    further
+/// A way to the server over each link.
+pub(super) fn ways(links: usize) -> Vec<FourTuple> {
+    (0..links)
         .map(|link| FourTuple {
             local: client_address(link),
             remote: server_address(),

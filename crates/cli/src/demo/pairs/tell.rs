@@ -198,8 +198,9 @@ pub(in crate::demo) fn definitions(pairs: &Pairs) -> Vec<(&'static str, &'static
     }
     vec![(
         "file (two links)",
-        "simulated time from the request to the last byte; the connection begins on the first link, and the \
-         second path opens as soon as the handshake is complete; in bytes, the file counts once",
+        "simulated time from the request to the last byte; the connection begins on whichever link completes a \
+         handshake first, the second's being tried a quarter of a second after the first's, and the other path opens as \
+         soon as that is complete; in bytes, the file counts once",
     )]
 }
 

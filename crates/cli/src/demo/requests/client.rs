@@ -1,7 +1,7 @@
-//! The program that asks for the same small object again and again, on one connection.
+//! The program that asks for the same small object again and again, on one connection: of attempts over all its ways to the
+//! server, each begun a little later, the first one that succeeds, as `tautline get --paths` makes it.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tautline_sim::quic::{App, Context};
 use tautline_transport::{
     config::ClientConfig,
@@ -21,11 +22,14 @@ use tautline_transport::{
 
 use crate::{
     checksum::{Digest, Hasher},
-    demo::apps::{REQUEST, connect},
+    demo::apps::{REQUEST, connect_over},
 };
 
 /// From the end of an answer to the next request.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// From one attempt to connect to the next over another way. RFC 8305 s8.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// A request under way.
 struct Asked {
@@ -36,13 +40,16 @@ struct Asked {
 
 /// Asks, and measures each answer.
 pub(super) struct RequestClient {
-    config: Option<ClientConfig>,
-    server: SocketAddr,
+    config: ClientConfig,
+    /// Where connections may begin; paths are opened over the others.
+    ways: Vec<FourTuple>,
+    /// An attempt over each of the first ways.
+    attempts: Vec<ConnectionHandle>,
+    next_attempt: Option<Instant>,
+    /// The first attempt that succeeded.
     handle: Option<ConnectionHandle>,
     /// What every answer should hash to.
     expected: Digest,
-    /// Paths to open, beside that of the handshake.
-    paths: Vec<FourTuple>,
     /// Requests still to be made.
     left: usize,
     asked: Option<Asked>,
@@ -58,18 +65,18 @@ pub(super) struct RequestClient {
 impl RequestClient {
     pub(super) fn new(
         config: ClientConfig,
-        server: SocketAddr,
+        ways: Vec<FourTuple>,
         expected: Digest,
         count: usize,
-        paths: Vec<FourTuple>,
         everything: Arc<AtomicU64>,
     ) -> Self {
         Self {
-            config: Some(config),
-            server,
+            config,
+            ways,
+            attempts: Vec::new(),
+            next_attempt: None,
             handle: None,
             expected,
-            paths,
             left: count,
             asked: None,
             ask_at: None,
@@ -116,14 +123,40 @@ impl RequestClient {
         });
     }
 
-    /// They wait by themselves for the end of the handshake.
-    fn open_paths(&mut self, cx: &mut Context<'_>) {
-        let now = cx.now;
-        let Some(connection) = self.handle.and_then(|handle| cx.connection(handle)) else {
+    /// Begins a connection over the next way, if none has succeeded and one is left.
+    fn attempt(&mut self, cx: &mut Context<'_>) {
+        self.next_attempt = None;
+        let Some(way) = self.ways.get(self.attempts.len()).copied() else {
             return;
         };
-        for path in self.paths.drain(..) {
-            if let Err(error) = connection.open_path(now, path) {
+        if self.handle.is_some() {
+            return;
+        }
+        match connect_over(cx, self.config.clone(), way) {
+            Ok(handle) => self.attempts.push(handle),
+            Err(problem) => self.problem = Some(problem),
+        }
+        if self.attempts.len() < self.ways.len() {
+            self.next_attempt = Some(cx.now + ATTEMPT_DELAY);
+        }
+    }
+
+    /// The first one to succeed goes on, over all ways; the others are closed.
+    fn settle_for(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle) {
+        let now = cx.now;
+        self.handle = Some(handle);
+        self.next_attempt = None;
+        for other in self.attempts.iter().filter(|other| **other != handle) {
+            if let Some(connection) = cx.connection(*other) {
+                connection.close(now, 0, Bytes::from_static(b"another one was faster"));
+            }
+        }
+        let Some(connection) = cx.connection(handle) else {
+            return;
+        };
+        let first = connection.local_address();
+        for way in self.ways.drain(..).filter(|way| way.local != first) {
+            if let Err(error) = connection.open_path(now, way) {
                 self.problem = Some(format!("a path could not be opened: {error}"));
             }
         }
@@ -167,18 +200,17 @@ impl RequestClient {
 
 impl App for RequestClient {
     fn on_start(&mut self, cx: &mut Context<'_>) {
-        if let Some(config) = self.config.take() {
-            match connect(cx, config, self.server) {
-                Ok(handle) => self.handle = Some(handle),
-                Err(problem) => self.problem = Some(problem),
-            }
-        }
+        self.attempt(cx);
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, _handle: ConnectionHandle, event: Event) {
+    fn on_event(&mut self, cx: &mut Context<'_>, handle: ConnectionHandle, event: Event) {
+        if self.handle.is_some_and(|chosen| chosen != handle) {
+            // Closed by now.
+            return;
+        }
         match event {
             Event::Connected => {
-                self.open_paths(cx);
+                self.settle_for(cx, handle);
                 self.ask(cx);
             }
             // While the next one waits for its time, it is not asked earlier.
@@ -194,10 +226,15 @@ impl App for RequestClient {
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_>) {
-        self.ask(cx);
+        if self.next_attempt.is_some_and(|at| at <= cx.now) {
+            self.attempt(cx);
+        }
+        if self.ask_at.is_some_and(|at| at <= cx.now) {
+            self.ask(cx);
+        }
     }
 
     fn poll_timer(&self) -> Option<Instant> {
-        self.ask_at
+        [self.next_attempt, self.ask_at].into_iter().flatten().min()
     }
 }

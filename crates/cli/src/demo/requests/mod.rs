@@ -259,11 +259,10 @@ impl Job {
         if self.links.len() > 1 {
             transport.multipath = Some(MultipathConfig::default());
         }
-        let paths = network::further_paths(self.links.len());
+        let ways = network::ways(self.links.len());
         let everything = Arc::clone(&self.everything);
         let (digest, count) = (self.payload.digest, self.count);
-        let client =
-            |config, server| RequestClient::new(config, server, digest, count, paths, everything);
+        let client = |config, _| RequestClient::new(config, ways, digest, count, everything);
         let server = FileServer::new(self.payload.data.clone(), NEVER);
         network::build(self.seed, &self.links, transport, client, server)
     }
