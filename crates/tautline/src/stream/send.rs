@@ -220,7 +220,7 @@ impl SendStream {
     }
 
     /// Says that `bytes` will be written in all, as soon as there is room; `None`: that is no longer known. Over several
-    /// paths it decides with what is still to come: a small stream whose end is in sight waits for no slow path, though
+    /// paths the scheduler decides with what is still to come: a small stream whose end is in sight waits for no slow path, though
     /// it has not been [finished](Self::finish) yet. A hint alone: less or more may be written.
     pub fn set_size_hint(&self, bytes: Option<u64>) {
         self.conn

@@ -145,10 +145,13 @@ impl Connection {
             return;
         }
         let to = network.four_tuple();
-        path.phase = PathPhase::Open;
-        path.has_opened = true;
+        path.open();
         path.forget_previous();
         self.count_paths();
+        self.tell_validated(now, id, to);
+    }
+
+    fn tell_validated(&mut self, now: Instant, id: PathId, to: FourTuple) {
         self.outbox
             .push(Event::Path(PathEvent::Validated { path: id, to }));
         self.observer
@@ -240,15 +243,9 @@ impl Connection {
                 // An answer returns on the path of its challenge. RFC 10069 s3.1.
                 let early = std::mem::take(&mut path.opened_early);
                 path.answered_in = took.filter(|_| by == id && !early);
-                if path.phase == PathPhase::Opening {
-                    path.phase = PathPhase::Open;
-                    path.has_opened = true;
-                }
+                path.open();
                 self.count_paths();
-                self.outbox
-                    .push(Event::Path(PathEvent::Validated { path: id, to }));
-                self.observer
-                    .emit(now, || observe::Event::PathValidated { path: id, to });
+                self.tell_validated(now, id, to);
                 return Ok(());
             }
             if path

@@ -107,7 +107,7 @@ pub(crate) struct Path {
     pub(crate) starts_over: bool,
     /// How far its life has come.
     pub(crate) phase: PathPhase,
-    /// Whether it was ever open.
+    /// Whether it was ever open, whatever became of it.
     pub(crate) has_opened: bool,
     /// Whether the ends want data on it.
     pub(crate) status: StatusExchange,
@@ -241,6 +241,14 @@ impl Path {
     /// Whether data may go on it, as far as its own state tells.
     pub(crate) fn is_usable(&self) -> bool {
         self.phase == PathPhase::Open && self.unnamed_until.is_none()
+    }
+
+    /// Its address is proven: it opens, if it was about to.
+    pub(crate) fn open(&mut self) {
+        if self.phase == PathPhase::Opening {
+            self.phase = PathPhase::Open;
+            self.has_opened = true;
+        }
     }
 
     /// Whether it was abandoned by either end.

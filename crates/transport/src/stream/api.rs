@@ -89,6 +89,17 @@ impl StreamSet {
         self.reset_with(id, code, Some(reliable_size))
     }
 
+    /// How much the application means to write in all, if it says so.
+    pub fn set_size_hint(&mut self, id: StreamId, bytes: Option<u64>) {
+        if let Some(send) = self
+            .table
+            .get_mut(id)
+            .and_then(|stream| stream.send.as_mut())
+        {
+            send.set_size_hint(bytes);
+        }
+    }
+
     /// Sets the stream's place among others. Unknown streams are ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) {
         let Some(stream) = self.table.get_mut(id) else {

@@ -43,17 +43,6 @@ impl StreamSet {
         }
     }
 
-    /// How much the application means to write in all, if it says so.
-    pub fn set_size_hint(&mut self, id: StreamId, bytes: Option<u64>) {
-        if let Some(send) = self
-            .table
-            .get_mut(id)
-            .and_then(|stream| stream.send.as_mut())
-        {
-            send.set_size_hint(bytes);
-        }
-    }
-
     /// Whether some stream's protection is not for the redundancy scheduler to say.
     pub(crate) fn has_protection_choices(&self) -> bool {
         self.protection_chosen > 0

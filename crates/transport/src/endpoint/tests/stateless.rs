@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::kit::*;
 use crate::{
-    config::EndpointConfig,
+    config::{EndpointConfig, fixed},
     endpoint::{DatagramEvent, EndpointEvent, shard_of},
     observe::{Abuse, DropReason},
     units::PathId,
@@ -256,7 +256,7 @@ fn one_connection_cannot_take_anothers_reset_token_or_hoard_them() {
         };
         server.endpoint.handle_connection_event(first, event);
     }
-    assert!(server.endpoint.routes.len() <= before + 3);
+    assert!(server.endpoint.routes.len() <= before + fixed::RESET_TOKENS_KEPT);
 }
 
 proptest! {

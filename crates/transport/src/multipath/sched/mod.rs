@@ -188,8 +188,8 @@ pub struct SchedulerView<'a> {
     /// Bytes of data that wait to be sent, as far as flow control lets them go; with those that applications have
     /// announced by `Connection::set_size_hint`.
     pub waiting: u64,
-    /// Whether more may follow: the application has neither finished nor said how much it would write, or the peer's limits count only a
-    /// part of what it has written. Then data that arrives late holds up what comes after it.
+    /// Whether more may follow: the application has neither finished nor said how much it would write, or the
+    /// peer's limits count only a part of what it has written. Then data that arrives late holds up what comes after it.
     pub more_follows: bool,
     /// Whether flow control has held data back lately: then more of it follows whatever arrives.
     pub held_back: bool,
