@@ -268,6 +268,7 @@ impl Driver {
                     delivered,
                     interval: Duration::from_nanos(interval),
                     delivery_rate: Rate::from_bytes_per_second(speed),
+                    send_rate: Rate::from_bytes_per_second(tx),
                     app_limited: *limited,
                     prior_delivered: prior,
                     lost,

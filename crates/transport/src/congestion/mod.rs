@@ -116,6 +116,9 @@ pub struct RateSample {
     pub interval: Duration,
     /// `delivered / interval`.
     pub delivery_rate: Rate,
+    /// `delivered / send elapsed`: how fast it left. What is delivered no faster than it left says nothing
+    /// about what the path could deliver.
+    pub send_rate: Rate,
     /// Whether the sampled packet was sent while the application had too little to send.
     pub app_limited: bool,
     /// The connection's delivered count when the sampled packet left; round counting rests on it.

@@ -424,13 +424,14 @@ impl<C: CongestionController> Run<C> {
         if self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
         }
-        let interval = (packet.sent.saturating_since(packet.first_sent))
-            .max(self.now.saturating_since(packet.delivered_time));
+        let sending = packet.sent.saturating_since(packet.first_sent);
+        let interval = sending.max(self.now.saturating_since(packet.delivered_time));
         let delivered = self.delivered - packet.delivered;
         let rate = (interval >= self.rtt.min).then_some(RateSample {
             delivered,
             interval,
             delivery_rate: Rate::from_bytes_over(delivered, interval),
+            send_rate: Rate::from_bytes_over(delivered, sending),
             app_limited: packet.app_limited,
             prior_delivered: packet.delivered,
             lost: self.lost - packet.lost,

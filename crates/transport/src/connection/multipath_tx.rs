@@ -464,6 +464,7 @@ pub(super) fn view_of(
             .pacing_until
             .map_or(Duration::ZERO, |at| at.saturating_since(now)),
         capacity,
+        rounds_exceeded: path.recovery.rounds_exceeded(),
         most_passed: path.recovery.most_passed(),
         overflow: path.recovery.overflow(now),
         slow_start: path.recovery.is_slow_start(),

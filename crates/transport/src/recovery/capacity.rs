@@ -41,6 +41,24 @@ pub(super) struct Capacity {
     signs: QueueSigns,
     most_passed: u64,
     overflow: Option<Overflow>,
+    exceeded: Exceeded,
+}
+
+/// Round trips in which more was in flight than what is known, counted by packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exceeded {
+    rounds: u32,
+    /// The round trip ends with the first packet that left after so much was delivered.
+    until: u64,
+}
+
+impl Exceeded {
+    fn on_sample(&mut self, sample: &RateSample) {
+        if sample.prior_delivered >= self.until {
+            self.rounds = self.rounds.saturating_add(1);
+            self.until = sample.prior_delivered.saturating_add(sample.delivered);
+        }
+    }
 }
 
 /// What was in flight when a packet left that a full queue dropped.
@@ -59,6 +77,11 @@ impl Capacity {
     /// The most bytes that were delivered within a round trip.
     pub(super) fn most_passed(&self) -> u64 {
         self.most_passed
+    }
+
+    /// For how many round trips more has been in flight than the path holds, as far as is known.
+    pub(super) fn rounds_exceeded(&self) -> u32 {
+        self.exceeded.rounds
     }
 
     /// How fast data may leave without a queue.
@@ -80,6 +103,9 @@ impl Capacity {
         let passed = sample.tx_in_flight.min(sample.delivered);
         self.most_passed = self.most_passed.max(passed);
         self.signs.on_round_trip(passed, round_trips);
+        if self.is_exceeded_by(passed, round_trips.min) {
+            self.exceeded.on_sample(sample);
+        }
         let drained = Rate::from_bytes_over(passed, round_trips.longer);
         let seen = sample.delivery_rate.max(drained);
         let before = if !self.signs.tell_of_queue(round_trips) {
@@ -92,6 +118,7 @@ impl Capacity {
                 // In slow start a round trip later: it was no queue.
                 Some(known) if passed > known.mul_f64(proof).bytes_in(round_trips.min) => {
                     self.known = None;
+                    self.exceeded = Exceeded::default();
                     return;
                 }
                 None => return,
@@ -110,9 +137,11 @@ impl Capacity {
         self.known = Some(before.map_or(seen, |known| known.max(seen)));
     }
 
-    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full.
+    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full. If as much has passed, that was
+    /// chance, or the queue is not our own: believed once, but not for ever by what a path loses by itself.
     pub(super) fn on_lost(&mut self, now: Instant, in_flight: u64, min_rtt: Duration) {
-        if !self.is_exceeded_by(in_flight, min_rtt) {
+        let passed_before = self.overflow.is_some() && in_flight <= self.most_passed;
+        if passed_before || !self.is_exceeded_by(in_flight, min_rtt) {
             return;
         }
         let before = self.overflow.filter(|before| now < before.believed_until);
@@ -149,6 +178,7 @@ mod tests {
             delivered: tx_in_flight,
             interval: Duration::from_millis(40),
             delivery_rate: Rate::from_bits_per_second(mbps * 1_000_000),
+            send_rate: Rate::MAX,
             app_limited: false,
             prior_delivered: 0,
             lost: 0,
@@ -243,6 +273,45 @@ mod tests {
         // The next time counts alone.
         capacity.on_lost(NOW + MIN * BELIEVED, 120_000, MIN);
         assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), Some(120_000));
+    }
+
+    #[test]
+    fn what_is_lost_of_no_more_than_has_passed_is_lost_by_chance() {
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
+        capacity.on_sample(&sample(10, 100_000), round_trips(80));
+        capacity.on_lost(NOW, 90_000, MIN);
+        assert_eq!(capacity.overflow(NOW), Some(100_000), "believed once");
+        let later = NOW + MIN * BELIEVED;
+        capacity.on_lost(later, 100_000, MIN);
+        assert_eq!(capacity.overflow(later), None);
+        capacity.on_lost(later, 100_001, MIN);
+        assert_eq!(capacity.overflow(later), Some(100_001));
+    }
+
+    #[test]
+    fn round_trips_that_exceed_what_is_known_are_counted_by_packets() {
+        let mut capacity = Capacity::default();
+        let mut total = 0;
+        let mut round = |capacity: &mut Capacity, bytes, rtt| {
+            // Two samples of one round trip.
+            for _ in 0..2 {
+                let sample = RateSample {
+                    prior_delivered: total,
+                    ..sample(10, bytes)
+                };
+                capacity.on_sample(&sample, round_trips(rtt));
+            }
+            total += bytes;
+        };
+        round(&mut capacity, 75_000, 60);
+        assert_eq!(capacity.rounds_exceeded(), 1);
+        round(&mut capacity, 60_000, 60);
+        assert_eq!(capacity.rounds_exceeded(), 1, "it is held");
+        round(&mut capacity, 75_000, 60);
+        assert_eq!(capacity.rounds_exceeded(), 2);
+        round(&mut capacity, 110_000, 41);
+        assert_eq!(capacity.rounds_exceeded(), 0, "known to be wrong");
     }
 
     #[test]

@@ -354,6 +354,11 @@ impl Recovery {
         self.lost_without_queue
     }
 
+    /// For how many round trips more has been in flight than the path holds, as far as its capacity is known.
+    pub fn rounds_exceeded(&self) -> u32 {
+        self.capacity.rounds_exceeded()
+    }
+
     /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.
     pub fn overflow(&self, now: Instant) -> Option<u64> {
         self.capacity.overflow(now)

@@ -136,6 +136,7 @@ impl DeliveryRate {
             delivered,
             interval,
             delivery_rate,
+            send_rate: Rate::from_bytes_over(delivered, send_elapsed),
             app_limited: pending.app_limited,
             prior_delivered: snapshot.delivered,
             lost: self.lost.saturating_sub(snapshot.lost),

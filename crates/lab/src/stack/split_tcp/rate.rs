@@ -83,6 +83,7 @@ impl DeliveryRate {
             delivered,
             interval,
             delivery_rate: Rate::from_bytes_over(delivered, interval),
+            send_rate: Rate::from_bytes_over(delivered, sending),
             app_limited: at.app_limited,
             prior_delivered: at.delivered,
             lost: self.lost.saturating_sub(at.lost),

@@ -16,6 +16,8 @@ pub(in crate::congestion) struct Sample {
     pub(in crate::congestion) now: Instant,
     /// Zero when the ACK gave no valid sample.
     pub(in crate::congestion) delivery_rate: Rate,
+    /// How fast that left.
+    pub(in crate::congestion) send_rate: Rate,
     /// Bytes delivered over the sampled interval.
     pub(in crate::congestion) delivered: u64,
     /// Delivered count when the sampled packet left; `None` without a sample.
@@ -42,6 +44,7 @@ impl Sample {
         Self {
             now: event.now,
             delivery_rate: rate.map_or(Rate::ZERO, |rate| rate.delivery_rate),
+            send_rate: rate.map_or(Rate::ZERO, |rate| rate.send_rate),
             delivered: rate.map_or(0, |rate| rate.delivered),
             prior_delivered: rate.map(|rate| rate.prior_delivered),
             app_limited: rate.is_some_and(|rate| rate.app_limited),
@@ -267,6 +270,11 @@ impl FullPipe {
         self.now = false;
         self.count = 0;
         self.baseline = baseline;
+    }
+
+    /// Whether what this sample counts left so fast that it could have shown growth.
+    pub(super) fn was_tried(&self, sample: &Sample, params: &Params) -> bool {
+        sample.send_rate >= self.baseline.mul_f64(params.full_bandwidth_growth)
     }
 
     pub(super) fn on_ack(&mut self, sample: &Sample, round_started: bool, params: &Params) {

@@ -363,6 +363,7 @@ fn idle_sample() -> Sample {
     Sample {
         now: Instant::ZERO,
         delivery_rate: Rate::ZERO,
+        send_rate: Rate::ZERO,
         delivered: 0,
         prior_delivered: None,
         app_limited: false,

@@ -44,6 +44,12 @@ const BATCH: u64 = 2;
 /// another then, so that every datagram has its path chosen for itself.
 const TIGHT: f64 = 1.5;
 
+/// Slow start overfills a queue with more than so many times what the path holds in flight...
+const OVERFILLS: f64 = 1.5;
+/// ...and twice that after so many round trips of it: a queue empties meanwhile, but jitter that passed for one stays, and
+/// who never tries more never finds out.
+const PATIENCE: f64 = 8.0;
+
 /// More in flight than so many times what is proven may be more than a path and its queue hold.
 const RISKY: f64 = 1.5;
 /// What is dropped there arrives so many round trips later.
@@ -93,8 +99,9 @@ impl Course {
             overfills: path.slow_start
                 && path.in_flight > path.most_passed
                 && path.capacity.is_some_and(|capacity| {
-                    let holds = capacity.bytes_in(path.min_rtt);
-                    path.in_flight > holds.saturating_add(holds / 2)
+                    let holds = capacity.bytes_in(path.min_rtt) as f64;
+                    let patience = f64::from(path.rounds_exceeded) / PATIENCE;
+                    path.in_flight as f64 > OVERFILLS * holds * patience.min(MAX_DOUBLINGS).exp2()
                 }),
         }
     }

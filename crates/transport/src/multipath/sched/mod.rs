@@ -70,6 +70,8 @@ pub struct PathView {
     pub wait: Duration,
     /// What it delivered while a queue stood, if nothing has shown since that it can do more.
     pub capacity: Option<Rate>,
+    /// For how many round trips more has been in flight than `capacity` holds.
+    pub rounds_exceeded: u32,
     /// The most bytes that were delivered within a round trip.
     pub most_passed: u64,
     /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.

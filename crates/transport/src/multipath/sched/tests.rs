@@ -34,6 +34,7 @@ fn path(id: u32, ms: u64, mbps: u64) -> PathView {
         capacity: None,
         pacing: Rate::MAX,
         wait: Duration::ZERO,
+        rounds_exceeded: 0,
         most_passed: 0,
         overflow: None,
         slow_start: false,
@@ -437,6 +438,28 @@ fn what_slow_start_may_overfill_is_left_to_a_path_that_is_faster_for_certain() {
     };
     assert_eq!(chosen("auto", &[proven, fast(60)], 500_000), Some(0));
     assert_eq!(chosen("auto", &[tries, fast(20)], 500_000), Some(0));
+}
+
+#[test]
+fn a_path_in_slow_start_that_seems_full_is_tried_again_by_and_by() {
+    let slow = |in_flight, rounds_exceeded| PathView {
+        slow_start: true,
+        // 27,500 bytes without a queue.
+        capacity: Some(Rate::from_bits_per_second(5_000_000)),
+        rounds_exceeded,
+        most_passed: 40_000,
+        in_flight,
+        window: 300_000,
+        ..path(0, 44, 5)
+    };
+    let fast = full(path(1, 44, 40));
+    let takes = |in_flight, rounds| chosen("auto", &[slow(in_flight, rounds), fast], 10_000_000);
+    assert_eq!(takes(41_000, 0), Some(0));
+    assert_eq!(takes(42_000, 0), None);
+    assert_eq!(takes(42_000, 8), Some(0));
+    assert_eq!(takes(83_000, 8), None);
+    assert_eq!(takes(83_000, 16), Some(0));
+    assert_eq!(takes(200_000, u32::MAX), Some(0));
 }
 
 #[test]

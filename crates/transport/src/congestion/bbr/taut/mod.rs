@@ -210,7 +210,7 @@ impl Bbr {
             self.ledger.end_round();
         }
         self.queue
-            .on_ack(sample.now, sample.adjusted_rtt, self.rounds.started);
+            .on_ack(sample.now, sample.newest_sent, sample.adjusted_rtt, self.rounds.started);
         let high = sample
             .adjusted_rtt
             .is_some_and(|rtt| self.is_queue_high(rtt));
@@ -274,7 +274,9 @@ impl Bbr {
         if overflowed {
             self.ledger.forget_base();
         }
-        if overflowed || self.queue.was_long(min, part) {
+        // Startup tries more in every round; but what jitter acknowledges late lets as little leave.
+        let tried = !startup || self.full_pipe.was_tried(sample, &self.params);
+        if overflowed || tried && self.queue.was_long(min, part) {
             self.full_pipe.now = true;
             self.full_pipe.reached = true;
         }

@@ -22,6 +22,46 @@ const GRAIN: Duration = Duration::from_millis(1);
 const HIGH_TIME: Duration = Duration::from_secs(10);
 const HIGH_ROUNDS: u32 = 16;
 
+/// Packets that arrive so many times faster than they left arrive at once.
+const AT_ONCE: u32 = 4;
+/// What is learned of jitter is learned from few samples.
+const SAFETY: u32 = 2;
+
+/// By how much round trips fall among packets that arrive at once. A queue drains no faster than the path
+/// carries, so this is jitter: packets held up for a time and then let go together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Jitter {
+    /// When the newest sample came and when its packet left.
+    newest: Option<(Instant, Instant)>,
+    /// The longest round trip of those that arrive at once with it.
+    top: Duration,
+    /// Largest fall of this round and of the one before.
+    round: Duration,
+    before: Duration,
+}
+
+impl Jitter {
+    fn on_sample(&mut self, now: Instant, sent: Instant, rtt: Duration) {
+        let at_once = self.newest.is_some_and(|(arrived_before, sent_before)| {
+            let left = sent.saturating_since(sent_before);
+            let arrived = now.saturating_since(arrived_before);
+            arrived.saturating_mul(AT_ONCE) <= left
+        });
+        self.top = if at_once { self.top.max(rtt) } else { rtt };
+        self.round = self.round.max(self.top - rtt);
+        self.newest = Some((now, sent));
+    }
+
+    fn end_round(&mut self) {
+        self.before = std::mem::take(&mut self.round);
+    }
+
+    /// So much longer a round trip may be by chance.
+    fn get(&self) -> Duration {
+        self.round.max(self.before) * SAFETY
+    }
+}
+
 /// Delay beyond the minimum RTT: lowest of each round, largest of late.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct QueueView {
@@ -36,11 +76,12 @@ pub(in super::super) struct QueueView {
     high_before: Duration,
     high_since: Instant,
     high_rounds: u32,
+    jitter: Jitter,
     before_us: bool,
 }
 
 impl QueueView {
-    pub(in super::super) const fn new(now: Instant) -> Self {
+    pub(in super::super) fn new(now: Instant) -> Self {
         Self {
             low: None,
             lows: [Duration::ZERO; ROUNDS],
@@ -49,17 +90,21 @@ impl QueueView {
             high_before: Duration::ZERO,
             high_since: now,
             high_rounds: 0,
+            jitter: Jitter::default(),
             before_us: false,
         }
     }
 
+    /// A packet that left at `sent` was acknowledged.
     pub(in super::super) fn on_ack(
         &mut self,
         now: Instant,
+        sent: Instant,
         rtt: Option<Duration>,
         round_started: bool,
     ) {
         if round_started {
+            self.jitter.end_round();
             if let Some(low) = self.low.take() {
                 self.lows.rotate_right(1);
                 if let Some(newest) = self.lows.first_mut() {
@@ -78,6 +123,7 @@ impl QueueView {
         if let Some(rtt) = rtt {
             self.low = Some(self.low.map_or(rtt, |low| low.min(rtt)));
             self.high = self.high.max(rtt);
+            self.jitter.on_sample(now, sent, rtt);
         }
     }
 
@@ -121,9 +167,15 @@ impl QueueView {
         rtt.saturating_sub(min) >= longest / 8 * 7
     }
 
+    /// The shortest round trip that tells of a queue of at least this part of the minimum RTT.
+    fn least(&self, min: Duration, part: u32) -> Duration {
+        let queue = (min / part.max(1)).max(GRAIN);
+        min.saturating_add(queue).saturating_add(self.jitter.get())
+    }
+
     /// Whether all of the last round met a queue of at least this part of the minimum RTT.
     pub(in super::super) fn was_long(&self, min: Duration, part: u32) -> bool {
-        let least = min.saturating_add((min / part.max(1)).max(GRAIN));
+        let least = self.least(min, part);
         self.rounds > 0 && self.lows.first().is_some_and(|low| *low >= least)
     }
 
@@ -140,7 +192,7 @@ impl QueueView {
 
     /// Whether each of the last six rounds met a queue.
     pub(in super::super) fn stands(&self, min: Duration) -> bool {
-        let least = min.saturating_add((min / STANDING).max(GRAIN));
+        let least = self.least(min, STANDING);
         self.rounds == ROUNDS && self.lows.iter().all(|low| *low >= least)
     }
 

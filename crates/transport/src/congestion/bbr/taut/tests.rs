@@ -165,7 +165,7 @@ fn rounds_tell_a_standing_queue() {
     let mut round = |queue: &mut QueueView, rtts: &[u64]| {
         for (index, rtt) in rtts.iter().enumerate() {
             now += ms(10);
-            queue.on_ack(now, Some(ms(*rtt)), index == 0);
+            queue.on_ack(now, now, Some(ms(*rtt)), index == 0);
         }
     };
     for _ in 0..7 {
@@ -186,6 +186,30 @@ fn rounds_tell_a_standing_queue() {
     assert!(queue.is_gone(min, 3) && !queue.stands(min));
     queue.restart();
     assert!(!queue.is_gone(min, 1));
+}
+
+#[test]
+fn what_round_trips_fall_by_among_packets_that_arrive_at_once_is_no_queue() {
+    let min = ms(100);
+    // Two packets that left 30 ms apart: together, or each in its time while a queue drains.
+    for (apart, jitter) in [(1, true), (20, false)] {
+        let mut queue = QueueView::new(Instant::ZERO);
+        let mut now = Instant::ZERO + ms(1_000);
+        for _ in 0..8 {
+            let mut rtt = ms(190);
+            queue.on_ack(now, now - rtt, Some(rtt), true);
+            for _ in 0..2 {
+                now += ms(apart);
+                rtt -= ms(30 - apart);
+                queue.on_ack(now, now - rtt, Some(rtt), false);
+            }
+            now += ms(100);
+        }
+        assert_eq!(queue.stands(min), !jitter, "{apart} ms");
+        assert_eq!(queue.was_long(min, 8), !jitter, "{apart} ms");
+        // A queue longer than that by its part is one all the same.
+        assert_eq!(queue.was_long(ms(10), 8), true, "{apart} ms");
+    }
 }
 
 #[test]
@@ -257,8 +281,13 @@ fn probes_make_short_queues() {
 /// whether the application limited the rate.
 type Round = (u64, Duration, Duration, bool);
 
-/// Whether Startup goes on after these rounds.
+/// Whether Startup goes on after these rounds, of which each left at once.
 fn still_searches(rounds: &[Round]) -> bool {
+    still_searches_with(rounds, Duration::ZERO)
+}
+
+/// The same where each took so long to leave.
+fn still_searches_with(rounds: &[Round], send_elapsed: Duration) -> bool {
     let mut bbr = Bbr::new(Params::taut(TautRules::ALL), context());
     let mut delivered = 0;
     for (number, (bytes, latest, adjusted, app_limited)) in (0..).zip(rounds) {
@@ -267,6 +296,7 @@ fn still_searches(rounds: &[Round]) -> bool {
             delivered: *bytes,
             interval: *latest,
             delivery_rate: Rate::from_bytes_over(*bytes, *latest),
+            send_rate: Rate::from_bytes_over(*bytes, send_elapsed),
             app_limited: *app_limited,
             prior_delivered: delivered,
             lost: 0,
@@ -294,6 +324,17 @@ fn what_the_peer_held_back_is_no_queue() {
     let queued = [first, (MTU, ms(71), ms(71), false), last];
     assert!(still_searches(&held));
     assert!(!still_searches(&queued));
+}
+
+#[test]
+fn what_leaves_no_faster_than_it_arrived_before_ends_no_search() {
+    let rounds = [
+        (4 * MTU, ms(46), ms(46), false),
+        (4 * MTU, ms(71), ms(71), false),
+        (4 * MTU, ms(46), ms(46), false),
+    ];
+    assert!(!still_searches_with(&rounds, ms(10)));
+    assert!(still_searches_with(&rounds, ms(46)));
 }
 
 #[test]
@@ -437,7 +478,8 @@ fn alone_there_is_no_queue_of_others() {
 fn startup_is_wide_where_a_round_that_grew_met_a_queue_throughout() {
     let round = |queue: &mut QueueView, now: u64, rtts: [u64; 3]| {
         for (place, rtt) in rtts.into_iter().enumerate() {
-            queue.on_ack(Instant::ZERO + ms(now), Some(ms(rtt)), place == 0);
+            let now = Instant::ZERO + ms(now + 10 * place as u64);
+            queue.on_ack(now, now, Some(ms(rtt)), place == 0);
         }
     };
     let mut bbr = Bbr::new(Params::taut(TautRules::ALL), context());
