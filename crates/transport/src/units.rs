@@ -20,6 +20,9 @@ impl Rows {
     }
 }
 
+/// Nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// A speed in bytes per second. Never bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rate(u64);
@@ -46,7 +49,11 @@ impl Rate {
         if nanos == 0 {
             return Self::MAX;
         }
-        let value = u128::from(bytes) * 1_000_000_000 / nanos;
+        // Up to 18 GB, without a division of 128 bits.
+        if let (Some(scaled), Ok(nanos)) = (bytes.checked_mul(SECOND), u64::try_from(nanos)) {
+            return Self(scaled / nanos);
+        }
+        let value = u128::from(bytes) * u128::from(SECOND) / nanos;
         Self(u64::try_from(value).unwrap_or(u64::MAX))
     }
 
@@ -65,7 +72,6 @@ impl Rate {
         if self.0 == 0 {
             return Duration::MAX;
         }
-        const SECOND: u64 = 1_000_000_000;
         // Up to 18 GB, without a division of 128 bits.
         if let Some(scaled) = bytes.checked_mul(SECOND) {
             return Duration::from_nanos(scaled / self.0);
@@ -76,7 +82,15 @@ impl Rate {
 
     /// Bytes that pass in `interval`, saturating.
     pub fn bytes_in(self, interval: Duration) -> u64 {
-        let bytes = u128::from(self.0) * interval.as_nanos() / 1_000_000_000;
+        let nanos = interval.as_nanos();
+        // Up to 18 GB, without a division of 128 bits.
+        let scaled = u64::try_from(nanos)
+            .ok()
+            .and_then(|nanos| self.0.checked_mul(nanos));
+        if let Some(scaled) = scaled {
+            return scaled / SECOND;
+        }
+        let bytes = u128::from(self.0) * nanos / u128::from(SECOND);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 

@@ -434,7 +434,7 @@ pub(super) fn view_of(
     let (window, smoothed) = (path.recovery.window(), rtt.smoothed());
     let metrics = path.recovery.congestion().metrics();
     let stats = path.recovery.stats();
-    let by_window = Rate::from_bytes_over(window, smoothed);
+    let by_window = || Rate::from_bytes_over(window, smoothed);
     let capacity = path.recovery.capacity();
     // A single loss among few packets says nothing of a path.
     let lost = path.recovery.lost_without_queue().saturating_sub(1);
@@ -458,7 +458,7 @@ pub(super) fn view_of(
         has_rtt: rtt.has_sample(),
         window,
         in_flight: path.recovery.bytes_in_flight(),
-        rate: capacity.or(metrics.bandwidth).unwrap_or(by_window),
+        rate: capacity.or(metrics.bandwidth).unwrap_or_else(by_window),
         pacing: path.recovery.pacing(),
         wait: path
             .pacing_until

@@ -411,8 +411,8 @@ impl Recovery {
 
     /// What the path has been seen to deliver.
     pub(super) fn rate_passed(&self) -> Rate {
-        let passed = Rate::from_bytes_over(self.most_passed(), self.rtt.min());
-        self.capacity().unwrap_or(passed)
+        let passed = || Rate::from_bytes_over(self.most_passed(), self.rtt.min());
+        self.capacity().unwrap_or_else(passed)
     }
 
     /// For how long an acknowledgement has been overdue on a path that has stood still before: it seems to do so again.

@@ -209,8 +209,12 @@ impl Bbr {
         if self.rounds.started {
             self.ledger.end_round();
         }
-        self.queue
-            .on_ack(sample.now, sample.newest_sent, sample.adjusted_rtt, self.rounds.started);
+        self.queue.on_ack(
+            sample.now,
+            sample.newest_sent,
+            sample.adjusted_rtt,
+            self.rounds.started,
+        );
         let high = sample
             .adjusted_rtt
             .is_some_and(|rtt| self.is_queue_high(rtt));
