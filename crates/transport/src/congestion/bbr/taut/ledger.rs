@@ -63,12 +63,10 @@ impl Ledger {
     }
 
     /// What of `packets` may be lost when the path loses `threshold` beyond its base: the mean and
-    /// the chance around it, and around the losses that the base rests on.
+    /// the chance around it.
     pub(in super::super) fn allowed(&self, packets: f64, threshold: f64) -> f64 {
-        let by_itself = self.base() * packets;
-        let mean = by_itself + threshold * packets;
-        let known_to = by_itself * by_itself / self.quiet.lost.max(1.0);
-        mean + DEVIATIONS * (mean + known_to).max(0.0).sqrt()
+        let mean = (self.base() + threshold) * packets;
+        mean + DEVIATIONS * mean.max(0.0).sqrt()
     }
 
     /// Whether this round lost more than `threshold` beyond the base where the queue was long, or
