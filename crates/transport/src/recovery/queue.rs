@@ -31,27 +31,10 @@ pub(super) struct RoundTrips {
 /// Tells queues from jitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueSigns {
-    first: Option<TooLong>,
+    /// Bytes that passed within a round trip when it was first too long, and how much longer than the
+    /// shortest it was.
+    first: Option<(u64, Duration)>,
     jitter: Duration,
-}
-
-/// A round trip that was too long.
-#[derive(Clone, Copy, Debug)]
-struct TooLong {
-    /// Bytes that passed within it.
-    passed: u64,
-    took: Duration,
-    /// The shortest one so far.
-    min: Duration,
-}
-
-impl TooLong {
-    /// How much longer it was than a round trip without a queue, of which `min` is the shortest now. A path that has
-    /// turned out to be shorter by more than tells of a queue was not known then.
-    fn beyond(&self, min: Duration) -> Duration {
-        let known = self.min <= min + min / LONGER;
-        self.took.saturating_sub(if known { self.min } else { min })
-    }
 }
 
 impl QueueSigns {
@@ -73,20 +56,17 @@ impl QueueSigns {
     /// `passed` bytes were delivered within the newest round trip. That an earlier one was jitter is shown by two that are
     /// no longer.
     pub(super) fn on_round_trip(&mut self, passed: u64, round_trips: RoundTrips) {
+        let longer = round_trips.recent.saturating_sub(round_trips.min);
         let within = round_trips.longer.saturating_sub(round_trips.min);
-        if let Some(first) = self.first
-            && passed as f64 > first.passed as f64 * MORE
-            && within <= first.beyond(round_trips.min)
+        if let Some((before, then)) = self.first
+            && passed as f64 > before as f64 * MORE
+            && within <= then
         {
-            self.jitter = self.jitter.max(first.beyond(round_trips.min) * SAFETY);
+            self.jitter = self.jitter.max(then * SAFETY);
             self.first = None;
         }
         if self.first.is_none() && passed >= FEW && self.tell_of_queue(round_trips) {
-            self.first = Some(TooLong {
-                passed,
-                took: round_trips.recent,
-                min: round_trips.min,
-            });
+            self.first = Some((passed, longer));
         }
     }
 }
@@ -131,20 +111,6 @@ mod tests {
         assert!(signs.know_jitter());
         assert!(!signs.tell_of_queue(round_trips(64)));
         assert!(signs.tell_of_queue(round_trips(65)));
-    }
-
-    #[test]
-    fn what_the_shortest_is_may_be_found_out_later() {
-        for (min, jitter) in [(48, false), (49, true)] {
-            let early = RoundTrips {
-                min: Duration::from_millis(min),
-                ..round_trips(60)
-            };
-            let mut signs = QueueSigns::default();
-            signs.on_round_trip(15_000, early);
-            signs.on_round_trip(30_000, round_trips(59));
-            assert_eq!(signs.know_jitter(), jitter, "{min} ms");
-        }
     }
 
     #[test]
