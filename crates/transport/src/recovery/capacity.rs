@@ -137,11 +137,9 @@ impl Capacity {
         self.known = Some(before.map_or(seen, |known| known.max(seen)));
     }
 
-    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full. If as much has passed, that was
-    /// chance, or the queue is not our own: believed once, but not for ever by what a path loses by itself.
+    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full.
     pub(super) fn on_lost(&mut self, now: Instant, in_flight: u64, min_rtt: Duration) {
-        let passed_before = self.overflow.is_some() && in_flight <= self.most_passed;
-        if passed_before || !self.is_exceeded_by(in_flight, min_rtt) {
+        if !self.is_exceeded_by(in_flight, min_rtt) {
             return;
         }
         let before = self.overflow.filter(|before| now < before.believed_until);
@@ -273,20 +271,6 @@ mod tests {
         // The next time counts alone.
         capacity.on_lost(NOW + MIN * BELIEVED, 120_000, MIN);
         assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), Some(120_000));
-    }
-
-    #[test]
-    fn what_is_lost_of_no_more_than_has_passed_is_lost_by_chance() {
-        let mut capacity = Capacity::default();
-        capacity.on_sample(&sample(10, 75_000), round_trips(60));
-        capacity.on_sample(&sample(10, 100_000), round_trips(80));
-        capacity.on_lost(NOW, 90_000, MIN);
-        assert_eq!(capacity.overflow(NOW), Some(100_000), "believed once");
-        let later = NOW + MIN * BELIEVED;
-        capacity.on_lost(later, 100_000, MIN);
-        assert_eq!(capacity.overflow(later), None);
-        capacity.on_lost(later, 100_001, MIN);
-        assert_eq!(capacity.overflow(later), Some(100_001));
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn what_round_trips_fall_by_among_packets_that_arrive_at_once_is_no_queue() {
         assert_eq!(queue.stands(min), !jitter, "{apart} ms");
         assert_eq!(queue.was_long(min, 8), !jitter, "{apart} ms");
         // A queue longer than that by its part is one all the same.
-        assert_eq!(queue.was_long(ms(10), 8), true, "{apart} ms");
+        assert!(queue.was_long(ms(10), 8), "{apart} ms");
     }
 }
 
