@@ -108,6 +108,16 @@ pub struct BidiStream<B> {
     recv: RecvStream,
 }
 
+/// Bytes of a message with this header and body, if the body leaves in one DATA frame: each further one is two to nine bytes
+/// more.
+fn whole(header: u64, body: u64) -> u64 {
+    // The frame's type, and its length: two bits of each size say how many bytes it takes. RFC 9000 s16.
+    let length = [(6, 1), (14, 2), (30, 4)];
+    let fitting = length.into_iter().find(|(bits, _)| body >> bits == 0);
+    let frame = 1 + fitting.map_or(8, |(_, bytes)| bytes);
+    header.saturating_add(frame).saturating_add(body)
+}
+
 /// The same number in `h3`'s type.
 fn number(id: tautline::StreamId) -> StreamId {
     // QUIC knows no larger numbers, and `h3` refuses only those.
@@ -149,11 +159,19 @@ impl<B> SendStream<B> {
         if readable && (section.len() as u64) < len {
             return;
         }
+        let mut body = None;
         if readable && let Ok(request) = message::request(section) {
             // Set once, for there is one first frame.
             let _ = self.exchange.asked.set(request.method);
+            body = request.content_length;
         } else if readable && let Ok(response) = message::response(section) {
             self.status = response.status;
+            body = response.content_length;
+        }
+        if let Some(body) = body {
+            let head = (frame.len() - section.len()) as u64;
+            let bytes = whole(head.saturating_add(len), body);
+            self.stream.set_size_hint(Some(bytes));
         }
         self.first_frame = None;
     }
@@ -491,5 +509,25 @@ impl<B> quic::RecvStream for BidiStream<B> {
 
     fn recv_id(&self) -> StreamId {
         self.recv.recv_id()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_its_header_and_a_data_frame() {
+        for (body, bytes) in [
+            (0, 12),
+            (63, 75),
+            (64, 77),
+            (16_383, 16_396),
+            (16_384, 16_399),
+            (1 << 30, (1 << 30) + 19),
+            (u64::MAX, u64::MAX),
+        ] {
+            assert_eq!(whole(10, body), bytes, "{body}");
+        }
     }
 }
