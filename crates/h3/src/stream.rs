@@ -14,7 +14,7 @@ use h3::{
     error::Code,
     quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
 };
-use tautline::{ConnectionError, Side};
+use tautline::{ConnectionError, Side, transport::wire::varint_len};
 use tokio::io::AsyncWrite;
 
 use crate::{
@@ -111,10 +111,8 @@ pub struct BidiStream<B> {
 /// Bytes of a message with this header and body, if the body leaves in one DATA frame: each further one is two to nine bytes
 /// more.
 fn whole(header: u64, body: u64) -> u64 {
-    // The frame's type, and its length: two bits of each size say how many bytes it takes. RFC 9000 s16.
-    let length = [(6, 1), (14, 2), (30, 4)];
-    let fitting = length.into_iter().find(|(bits, _)| body >> bits == 0);
-    let frame = 1 + fitting.map_or(8, |(_, bytes)| bytes);
+    // The frame's type, which is one byte, and its length.
+    let frame = 1 + varint_len(body) as u64;
     header.saturating_add(frame).saturating_add(body)
 }
 

@@ -20,7 +20,7 @@ impl Rows {
     }
 }
 
-/// Nanoseconds.
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// A speed in bytes per second. Never bits.
@@ -273,6 +273,25 @@ impl Ecn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_the_same_in_64_bits_and_in_128() {
+        // The last volume that 64 bits hold in nanoseconds, and beyond it.
+        let edge = u64::MAX / SECOND;
+        let nanos = [1, 999, SECOND, 7 * SECOND + 1, u64::MAX];
+        for amount in [0, 1, 1_200, edge, edge + 1, u64::MAX] {
+            for nanos in nanos {
+                let scaled = u128::from(amount) * u128::from(SECOND) / u128::from(nanos);
+                let rate = Rate::from_bytes_over(amount, Duration::from_nanos(nanos));
+                assert_eq!(u128::from(rate.0), scaled.min(u64::MAX.into()));
+                let passed = u128::from(amount) * u128::from(nanos) / u128::from(SECOND);
+                let bytes = Rate(amount).bytes_in(Duration::from_nanos(nanos));
+                assert_eq!(u128::from(bytes), passed.min(u64::MAX.into()));
+            }
+        }
+        assert_eq!(Rate::from_bytes_over(edge, Duration::MAX), Rate::ZERO);
+        assert_eq!(Rate(SECOND).bytes_in(Duration::MAX), u64::MAX);
+    }
 
     #[test]
     fn rows_of_packet_numbers() {

@@ -58,7 +58,7 @@ impl Jitter {
 
     /// So much longer a round trip may be by chance.
     fn get(&self) -> Duration {
-        self.round.max(self.before) * SAFETY
+        self.round.max(self.before).saturating_mul(SAFETY)
     }
 }
 
