@@ -729,3 +729,26 @@ fn a_path_that_a_nat_moves_while_it_opens_opens() {
         trouble.deliver(20 * SECOND);
     }
 }
+
+/// Paths that carry nothing are kept alive one by one; what only one end asks for suffices.
+#[test]
+fn every_open_path_is_kept_alive() {
+    let sent = |interval: Option<Duration>| {
+        let mut trouble = Trouble::with(5, 3, |config| config.keep_alive_interval = interval);
+        trouble.net.run_for(5 * SECOND);
+        let packets = |trouble: &Trouble, path| {
+            let client = trouble.net.client_connection();
+            let stats = client.path_stats(PathId(path));
+            stats.map_or(0, |stats| stats.recovery.packets_sent)
+        };
+        let before = [0, 1, 2].map(|path| packets(&trouble, path));
+        trouble.net.run_for(60 * SECOND);
+        let after = [0, 1, 2].map(|path| packets(&trouble, path));
+        [0, 1, 2].map(|path: usize| after[path] - before[path])
+    };
+    assert_eq!(sent(None), [0; 3]);
+    for packets in sent(Some(2 * SECOND)) {
+        // Both ends ask, so that each packet of one spares the other's.
+        assert!((20..70).contains(&packets), "{packets} packets in a minute");
+    }
+}

@@ -129,7 +129,8 @@ pub struct TransportConfig {
     /// Close after this long without hearing anything; the smaller of both ends' wishes holds.
     /// `None` never. Default 30 s.
     pub max_idle_timeout: Option<Duration>,
-    /// Send a PING after this long without sending anything ack-eliciting. Default `None`.
+    /// Send a PING on each open path over which nothing ack-eliciting left and nothing arrived for this long, so that
+    /// neither the peer nor a NAT on the way forgets it. Default `None`.
     pub keep_alive_interval: Option<Duration>,
     /// Give up a handshake after this long. Default 30 s.
     pub handshake_timeout: Duration,

@@ -559,7 +559,7 @@ impl Connection {
             self.close_with(now, error);
             return None;
         }
-        self.restart_idle_on_send(now);
+        self.restart_idle_on_send(now, id);
         Some(len)
     }
 }

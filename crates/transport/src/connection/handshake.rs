@@ -629,7 +629,7 @@ impl Connection {
         self.negotiate_fec(&params, now)?;
         self.negotiate_multipath(&params)?;
         self.peer = params;
-        self.restart_idle_on_receive(now);
+        self.restart_idle_on_receive(now, PathId::ZERO);
         Ok(())
     }
 

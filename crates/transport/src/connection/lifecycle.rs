@@ -63,7 +63,6 @@ pub(crate) struct Lifecycle {
     /// Since when the idle timeout counts; `None` once the connection is over.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) handshake_deadline: Option<Instant>,
-    pub(crate) keep_alive_at: Option<Instant>,
     /// When a server stops to understand late 0-RTT packets. RFC 9001 s4.9.3.
     pub(crate) zero_rtt_until: Option<Instant>,
     /// An ack-eliciting packet was sent since the last one was received. RFC 9000 s10.1.
@@ -78,7 +77,6 @@ impl Lifecycle {
             idle_timeout: idle,
             idle_since: Some(now),
             handshake_deadline: Some(now + handshake),
-            keep_alive_at: None,
             zero_rtt_until: None,
             sent_since_received: false,
         }
@@ -186,7 +184,6 @@ impl Connection {
             });
         self.life.idle_since = None;
         self.life.handshake_deadline = None;
-        self.life.keep_alive_at = None;
         self.outbox.lost(Event::Lost(lost));
         // What the last packet acknowledged has its fate.
         self.catch_up_with_messages(now);
@@ -248,20 +245,20 @@ impl Connection {
         }
     }
 
-    /// A packet was received and processed.
-    pub(crate) fn restart_idle_on_receive(&mut self, now: Instant) {
+    /// A packet was received on this path and processed.
+    pub(crate) fn restart_idle_on_receive(&mut self, now: Instant, id: PathId) {
         self.life.sent_since_received = false;
         self.life.idle_since = Some(now);
-        self.restart_keep_alive(now);
+        self.restart_keep_alive(now, id);
     }
 
-    /// An ack-eliciting packet was sent.
-    pub(crate) fn restart_idle_on_send(&mut self, now: Instant) {
+    /// An ack-eliciting packet was sent on this path.
+    pub(crate) fn restart_idle_on_send(&mut self, now: Instant, id: PathId) {
         if !self.life.sent_since_received {
             self.life.sent_since_received = true;
             self.life.idle_since = Some(now);
         }
-        self.restart_keep_alive(now);
+        self.restart_keep_alive(now, id);
     }
 
     /// When the connection is given up for want of life; asked for once per batch of packets.
@@ -271,9 +268,33 @@ impl Connection {
         Some(since + idle.max(3 * self.largest_pto()))
     }
 
-    pub(crate) fn restart_keep_alive(&mut self, now: Instant) {
-        if self.life.state == State::Established {
-            self.life.keep_alive_at = self.config.keep_alive_interval.map(|every| now + every);
+    fn restart_keep_alive(&mut self, now: Instant, id: PathId) {
+        let Some(every) = self.config.keep_alive_interval else {
+            return;
+        };
+        if self.life.state == State::Established
+            && let Some(path) = self.paths.get_mut(id)
+        {
+            path.keep_alive_at = Some(now + every);
+        }
+    }
+
+    /// When a path that was quiet for long is owed a PING next.
+    pub(crate) fn keep_alive_deadline(&self) -> Option<Instant> {
+        self.config.keep_alive_interval?;
+        self.paths.iter().filter_map(Path::keep_alive).min()
+    }
+
+    /// PINGs for paths that were quiet for long.
+    fn keep_paths_alive(&mut self, now: Instant) {
+        let Some(every) = self.config.keep_alive_interval else {
+            return;
+        };
+        for path in self.paths.iter_mut() {
+            if path.keep_alive().is_some_and(|at| now >= at) {
+                path.pending.ping = true;
+                path.keep_alive_at = Some(now + every);
+            }
         }
     }
 
@@ -281,7 +302,7 @@ impl Connection {
     pub(crate) fn on_handshake_complete(&mut self, now: Instant) {
         self.life.state = State::Established;
         self.life.handshake_deadline = None;
-        self.restart_keep_alive(now);
+        self.restart_keep_alive(now, PathId::ZERO);
         self.outbox.push(Event::Connected);
         self.emit_alpn(now);
         self.emit_versions(now);
@@ -318,7 +339,7 @@ impl Connection {
             State::Handshake | State::Established => [
                 self.idle_deadline(),
                 self.life.handshake_deadline,
-                self.life.keep_alive_at,
+                self.keep_alive_deadline(),
                 self.life.zero_rtt_until,
             ]
             .into_iter()
@@ -360,10 +381,7 @@ impl Connection {
             self.observer
                 .emit(now, || observe::Event::KeysDiscarded(Level::ZeroRtt));
         }
-        if reached(self.life.keep_alive_at) {
-            self.ping();
-            self.restart_keep_alive(now);
-        }
+        self.keep_paths_alive(now);
         true
     }
 

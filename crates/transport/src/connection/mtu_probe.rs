@@ -163,7 +163,7 @@ impl Connection {
             self.close_with(now, error);
             return None;
         }
-        self.restart_idle_on_send(now);
+        self.restart_idle_on_send(now, id);
         Some(Transmit {
             four_tuple,
             ecn,

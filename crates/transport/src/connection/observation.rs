@@ -330,7 +330,7 @@ impl Connection {
         let keys = self.keys.one_rtt.as_ref().and_then(|keys| keys.timer());
         let current = [
             self.idle_deadline(),
-            self.life.keep_alive_at,
+            self.keep_alive_deadline(),
             self.life.handshake_deadline,
             closing,
             crate::time::earliest(keys, self.life.zero_rtt_until).filter(|_| open),

@@ -660,7 +660,7 @@ impl Connection {
         if received.level == Level::OneRtt && is_largest {
             path.spin.on_largest(spin, self.side.is_client());
         }
-        self.restart_idle_on_receive(now);
+        self.restart_idle_on_receive(now, received.path);
         if received.level == Level::OneRtt {
             self.observe_received(received, summary, acks);
             self.check_migration(received, summary, is_largest);

@@ -717,7 +717,7 @@ impl Connection {
             return;
         }
         if flags.ack_eliciting {
-            self.restart_idle_on_send(now);
+            self.restart_idle_on_send(now, id);
             if level == Level::OneRtt {
                 let packet = Departure {
                     path: id,

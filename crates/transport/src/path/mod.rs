@@ -88,6 +88,8 @@ pub(crate) struct Path {
     pub(crate) pending: PathPending,
     /// Largest packet number received, and when anything last arrived.
     pub(crate) last_received: Option<Instant>,
+    /// If nothing leaves and nothing arrives before, a PING is due.
+    pub(crate) keep_alive_at: Option<Instant>,
     /// Bytes of authentic packets that arrived here.
     pub(crate) bytes_received: u64,
     /// The spin bit to send. RFC 9000 s17.4.
@@ -217,6 +219,7 @@ impl Path {
             mtu,
             pending: PathPending::default(),
             last_received: None,
+            keep_alive_at: None,
             bytes_received: 0,
             spin: SpinBit::new(config.spin_bit, rng),
             ack_frequency: AckFrequencyState::default(),
@@ -254,6 +257,12 @@ impl Path {
     /// Whether it was abandoned by either end.
     pub(crate) fn is_abandoned(&self) -> bool {
         matches!(self.phase, PathPhase::Abandoned { .. })
+    }
+
+    /// When a PING is due that keeps an open path from being forgotten.
+    pub(crate) fn keep_alive(&self) -> Option<Instant> {
+        self.keep_alive_at
+            .filter(|_| matches!(self.phase, PathPhase::Open))
     }
 
     /// Bytes of packets, both ways.
