@@ -61,6 +61,9 @@ pub enum NullTag {
     /// The first byte names level, direction and key phase: a wrong key opens nothing.
     #[default]
     Keyed,
+    /// The path and the packet number besides, as with real keys: a packet whose number is taken for another is not
+    /// authentic.
+    Numbered,
     /// All zeros: any key opens any packet.
     Zero,
 }
@@ -104,14 +107,27 @@ struct Style {
 }
 
 /// A key that seals by appending its number.
-struct NullPacketKey([u8; TAG_LEN], NullLimits);
+struct NullPacketKey {
+    tag: [u8; TAG_LEN],
+    numbered: bool,
+    limits: NullLimits,
+}
 
 impl NullPacketKey {
-    fn check<'a>(&self, payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
+    fn tag(&self, path: u32, number: u64) -> [u8; TAG_LEN] {
+        let mut tag = self.tag;
+        if self.numbered {
+            tag[4..8].copy_from_slice(&path.to_be_bytes());
+            tag[8..].copy_from_slice(&number.to_be_bytes());
+        }
+        tag
+    }
+
+    fn check<'a>(&self, path: u32, number: u64, payload: &'a mut [u8]) -> Result<&'a [u8], Error> {
         let (plain, tag) = payload
             .split_last_chunk::<TAG_LEN>()
             .ok_or(Error::DecryptError)?;
-        if *tag == self.0 {
+        if *tag == self.tag(path, number) {
             Ok(plain)
         } else {
             Err(Error::DecryptError)
@@ -120,37 +136,37 @@ impl NullPacketKey {
 }
 
 impl PacketKey for NullPacketKey {
-    fn encrypt_in_place(&self, _: u64, _: &[u8], _: &mut [u8]) -> Result<Tag, Error> {
-        Ok(Tag::from(self.0.as_slice()))
+    fn encrypt_in_place(&self, number: u64, _: &[u8], _: &mut [u8]) -> Result<Tag, Error> {
+        Ok(Tag::from(self.tag(0, number).as_slice()))
     }
 
     fn encrypt_in_place_for_path(
         &self,
-        _: u32,
-        _: u64,
+        path: u32,
+        number: u64,
         _: &[u8],
         _: &mut [u8],
     ) -> Result<Tag, Error> {
-        Ok(Tag::from(self.0.as_slice()))
+        Ok(Tag::from(self.tag(path, number).as_slice()))
     }
 
     fn decrypt_in_place<'a>(
         &self,
-        _: u64,
+        number: u64,
         _: &[u8],
         payload: &'a mut [u8],
     ) -> Result<&'a [u8], Error> {
-        self.check(payload)
+        self.check(0, number, payload)
     }
 
     fn decrypt_in_place_for_path<'a>(
         &self,
-        _: u32,
-        _: u64,
+        path: u32,
+        number: u64,
         _: &[u8],
         payload: &'a mut [u8],
     ) -> Result<&'a [u8], Error> {
-        self.check(payload)
+        self.check(path, number, payload)
     }
 
     fn tag_len(&self) -> usize {
@@ -158,11 +174,11 @@ impl PacketKey for NullPacketKey {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.1.confidentiality
+        self.limits.confidentiality
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.1.integrity
+        self.limits.integrity
     }
 }
 
@@ -191,10 +207,14 @@ pub fn packet_key(tag: NullTag, level: Level, sender: Side, phase: u64) -> Box<d
 
 fn styled_key(style: Style, level: Level, sender: Side, phase: u64) -> Box<dyn PacketKey> {
     let mut bytes = [0; TAG_LEN];
-    if style.tag == NullTag::Keyed {
+    if style.tag != NullTag::Zero {
         bytes[0] = key_number(level, sender, phase);
     }
-    Box::new(NullPacketKey(bytes, style.limits))
+    Box::new(NullPacketKey {
+        tag: bytes,
+        numbered: style.tag == NullTag::Numbered,
+        limits: style.limits,
+    })
 }
 
 /// The key that leaves headers as they are.
@@ -226,14 +246,18 @@ fn styled_keys(style: Style, level: Level, side: Side) -> Keys {
 fn initial_keys(tag: NullTag, dcid: &ConnectionId, side: Side) -> Keys {
     let directional = |sender| {
         let mut bytes = [0; TAG_LEN];
-        if tag == NullTag::Keyed {
+        if tag != NullTag::Zero {
             bytes[0] = key_number(Level::Initial, sender, 0);
             let mix = |mark: u8, byte: &u8| mark.rotate_left(3) ^ byte;
             bytes[1] = dcid.as_slice().iter().fold(0, mix);
         }
         DirectionalKeys {
             header: header_key(),
-            packet: Box::new(NullPacketKey(bytes, NullLimits::default())),
+            packet: Box::new(NullPacketKey {
+                tag: bytes,
+                numbered: tag == NullTag::Numbered,
+                limits: NullLimits::default(),
+            }),
         }
     };
     Keys {

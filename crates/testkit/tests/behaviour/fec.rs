@@ -512,6 +512,47 @@ fn a_smaller_window_is_granted_and_kept() {
     });
 }
 
+/// An idle end says nothing, whatever became of its repair symbols; with the modes of the laboratory, too.
+#[test]
+fn idle_ends_fall_silent() {
+    let schedulers = [
+        "constant:2,1",
+        "auto",
+        "quirl-object:beta=1",
+        "tail",
+        "flec-bulk",
+        "flec-message",
+        "ac-rlnc",
+        "rquic:redundancy=64,overlap=64",
+    ];
+    for scheduler in schedulers {
+        for modes in 0..8 {
+            let mut link = wire(20, 30);
+            link.backward.loss = LossModel::uniform(0.05);
+            let mut net = Setup::new(5, link)
+                .quiet()
+                .both(|config| {
+                    protect(config, scheduler);
+                    config.fec.lab.mask = modes & 1 > 0;
+                    config.fec.lab.repair_outside_cwnd = modes & 2 > 0;
+                    config.fec.lab.hold = (modes & 4 > 0).then_some(24 * MS);
+                    config.max_idle_timeout = None;
+                })
+                .manual();
+            net.connect();
+            push(&mut net, 100_000, 20 * SECOND);
+            net.run_for(20 * SECOND);
+            let sent = |net: &Net<Manual, Manual>| {
+                let stats = |direction| net.world.link_stats(net.link, direction);
+                Direction::BOTH.map(|direction| stats(direction).sent_packets)
+            };
+            let before = sent(&net);
+            net.run_for(60 * SECOND);
+            assert_eq!(before, sent(&net), "{scheduler}, modes {modes}");
+        }
+    }
+}
+
 // ---- Peers made by hand ----
 
 /// A server that decodes and protects, and a client made by hand that does so, too.
@@ -558,12 +599,17 @@ fn closes(payload: &[u8], code: Code) {
 /// A repair symbol over one source symbol is that symbol, times a coefficient. With key 0 RLC's
 /// first coefficient is 39; see docs/codes.md.
 fn repair_of(id: u64, symbol: &[u8], damage: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    repair_from(id, id, symbol, damage)
+}
+
+/// The same, made as if it were symbol `at`.
+fn repair_from(id: u64, at: u64, symbol: &[u8], damage: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut encoder = Encoder::new(Limits::default());
-    for _ in 0..id {
+    for _ in 0..at {
         encoder.push(&[]).unwrap();
     }
     encoder.push(symbol).unwrap();
-    let window = CodingWindow { first: id, len: 1 };
+    let window = CodingWindow { first: at, len: 1 };
     let mut repair = vec![0; encoder.repair_len(window).unwrap()];
     encoder
         .repair(&Rlc::DENSE, RepairId { window, key: 0 }, &mut repair)
@@ -598,6 +644,66 @@ fn a_recovered_symbol_does_what_its_packet_would_have_done() {
     arena.send(datagram);
     arena.run(50 * MS);
     arena.assert_alive(&mut peer);
+}
+
+/// What a symbol brought is known for longer than the decoder needs it: a network that holds its packet back makes no
+/// application see a datagram twice.
+#[test]
+fn a_recovered_datagram_comes_once() {
+    let (mut arena, mut peer) = arena();
+    let datagram = raw::encode(&[Frame::Datagram { data: b"pay 100" }]);
+    let repair = peer.one_rtt_bytes(&repair_of(0, &datagram, |_| {}));
+    let header = |id: u16| [&[0x6f, 0xe5][..], &id.to_be_bytes()].concat();
+    let held_back = peer.one_rtt_bytes(&[header(0), datagram].concat());
+    arena.send(repair);
+    arena.run(20 * MS);
+    for id in 1..=300u16 {
+        let source = peer.one_rtt_bytes(&[header(id), stream_frame(0, b"")].concat());
+        arena.send(source);
+    }
+    arena.run(50 * MS);
+    arena.send(held_back);
+    arena.run(50 * MS);
+    arena.assert_alive(&mut peer);
+    arena.on_victim(|server, _| {
+        assert_eq!(server.fec_stats().sources_received, 301);
+        assert!(server.recv_datagram().is_some());
+        assert_eq!(server.recv_datagram(), None);
+    });
+}
+
+/// Shortest packets, each of which recovers something, are answered by hardly more than they are, however far apart the
+/// symbols that they name. docs/spec/fec.md s9.
+#[test]
+fn recovered_symbols_are_told_of_in_few_bytes() {
+    const PACKETS: u64 = 1_000;
+    for (apart, most) in [(1, 1.15), (2, 1.15), (1 << 30, 1.25), (1 << 40, 1.4)] {
+        let (mut arena, mut peer) = arena();
+        let heard = |arena: &Arena| -> usize {
+            let inbox = arena.inbox();
+            inbox
+                .iter()
+                .map(|(_, datagram)| datagram.payload.len())
+                .sum()
+        };
+        let before = heard(&arena);
+        let mut sent = 0;
+        for packet in 0..PACKETS {
+            let id = (1 << 31) + packet * apart;
+            let nothing = stream_frame(0, b"");
+            let repair = repair_from(id, 0, &nothing, |_| {});
+            let datagram = peer.one_rtt_bytes(&repair);
+            sent += datagram.payload.len();
+            arena.send(datagram);
+            arena.run(MS);
+        }
+        arena.run(50 * MS);
+        let recovered = arena.on_victim(|server, _| server.fec_stats().recovered);
+        assert_eq!(recovered, PACKETS);
+        let ratio = (heard(&arena) - before) as f64 / sent as f64;
+        println!("{apart} apart: {ratio:.2}");
+        assert!(ratio < most, "{apart} apart: {ratio}");
+    }
 }
 
 #[test]

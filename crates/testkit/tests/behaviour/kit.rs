@@ -9,7 +9,7 @@ use tautline_sim::{
 };
 use tautline_testkit::{
     apps::{Manual, PatternClient, PatternServer, SequenceClient},
-    null_tls::{NullClient, NullServer},
+    null_tls::{NullClient, NullServer, NullTag},
     pair::{client_address, server_address},
     tls,
     trace::{Tap, TappedDatagram, Trace},
@@ -113,8 +113,10 @@ impl Setup {
 
     /// Packets in clear.
     pub fn null_tls(mut self) -> Self {
-        self.client_tls = Arc::new(NullClient::new(b"null"));
-        self.server_tls = Arc::new(NullServer::new(b"null"));
+        let (mut client, mut server) = (NullClient::new(b"null"), NullServer::new(b"null"));
+        (client.tag, server.tag) = (NullTag::Numbered, NullTag::Numbered);
+        self.client_tls = Arc::new(client);
+        self.server_tls = Arc::new(server);
         self
     }
 

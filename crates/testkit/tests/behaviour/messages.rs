@@ -554,7 +554,15 @@ fn planned() -> impl Strategy<Value = Planned> {
 
 fn scenery() -> impl Strategy<Value = (u64, LinkConfig, &'static str, Option<&'static str>, u64)> {
     let names: Vec<_> = sched::registry::names().collect();
-    let protect = prop::sample::select(vec![None, None, Some("constant:5,4")]);
+    let protect = prop::sample::select(vec![
+        None,
+        None,
+        Some("constant:5,4"),
+        Some("auto"),
+        Some("flec-message"),
+        Some("quirl-burst:0,30"),
+        Some("rquic:tail=on"),
+    ]);
     (
         any::<u64>(),
         1u64..20,

@@ -24,8 +24,9 @@ use tautline_transport::{
     congestion,
     connection::{Connection, Event},
     error::ConnectionError,
+    fec::{code_by_name, redundancy::registry as redundancy},
     rng::Rng,
-    stream::{ReadError, ReadOutcome, sched},
+    stream::{Protection, ReadError, ReadOutcome, sched},
     time::Instant,
     units::{Dir, Rate, Side, StreamId},
 };
@@ -43,6 +44,37 @@ const MOST: [(Outcome, f64); 4] = [
     (Outcome::HandshakeTimeout, 0.09),
     (Outcome::IdleTimeout, 0.02),
     (Outcome::StatelessReset, 0.01),
+];
+
+const REDUNDANCY: &[&str] = &[
+    "none",
+    "constant",
+    "constant:2,1",
+    "constant:3,2,20",
+    "constant:65535,1",
+    "constant:200,20,300",
+    "auto",
+    "quirl-object",
+    "quirl-object:beta=1",
+    "quirl-burst",
+    "quirl-burst:0,0,beta=1",
+    "quirl-burst:4294967295,60000",
+    "tail",
+    "flec-bulk",
+    "flec-buffer",
+    "flec-message",
+    "ac-rlnc",
+    "rquic",
+    "rquic:slow-start=off",
+];
+const CODES: &[&str] = &[
+    "rlc",
+    "rlc-gf2",
+    "tetrys",
+    "reed-solomon",
+    "xor",
+    "xor:4",
+    "xor:65535",
 ];
 
 /// One direction of one stream.
@@ -168,6 +200,27 @@ fn transport(rng: &mut Rng, config: &mut TransportConfig) {
     config.active_connection_id_limit = pick(rng, &[2, 3, 8]);
 }
 
+/// Erasure correction, with settings that nobody would choose among them.
+fn protect(rng: &mut Rng, config: &mut TransportConfig) {
+    let config = &mut config.fec;
+    config.redundancy = redundancy::parse(pick(rng, REDUNDANCY)).expect("a scheduler");
+    config.decode = rng.below(8) != 0;
+    if rng.below(2) == 0 {
+        config.schemes = (0..=rng.below(3))
+            .map(|_| code_by_name(pick(rng, CODES)).expect("a code"))
+            .collect();
+    }
+    config.decoder_symbols = pick(rng, &[1, 2, 5, 20, 256, 256, 4_095, u16::MAX]);
+    config.encoder_symbols = pick(rng, &[0, 1, 2, 5, 20, 256, 256, 4_095, u16::MAX]);
+    config.max_symbol_bytes = pick(rng, &[0, 1, 512, 700, 1_200, 1_500, 1_500, u16::MAX]);
+    config.protect_datagrams = rng.below(2) == 0;
+    config.padding = rng.below(4) == 0;
+    config.lab.mask = rng.below(4) == 0;
+    config.lab.repair_outside_cwnd = rng.below(4) == 0;
+    let holds = [0, 1, 24, 400].map(Duration::from_millis);
+    config.lab.hold = (rng.below(4) == 0).then(|| pick(rng, &holds));
+}
+
 impl Case {
     fn new(seed: u64, story: bool) -> Self {
         let mut rng = Rng::from_u64(seed);
@@ -185,6 +238,10 @@ impl Case {
         }
         transport(&mut rng, &mut setup.client);
         transport(&mut rng, &mut setup.server);
+        if rng.below(3) == 0 {
+            protect(&mut rng, &mut setup.client);
+            protect(&mut rng, &mut setup.server);
+        }
         let client_speaks = setup.client.keep_alive_interval.is_some();
         let net = setup.manual();
         Self {
@@ -264,11 +321,26 @@ impl Case {
                 assert!(changed.is_ok());
             }
             _ if self.rng.below(10) == 0 => self.close(),
+            _ if self.rng.below(3) == 0 => self.change_protection(),
             _ => {}
         }
         if self.rng.below(2) == 0 {
             let time = millis(&mut self.rng, 120);
             self.net.run_for(time);
+        }
+    }
+
+    fn change_protection(&mut self) {
+        let side = self.any_side();
+        let symbols = pick(&mut self.rng, &[0, 1, 2, 17, 256, u16::MAX]);
+        self.tell(|| format!("{side:?} covers {symbols}"));
+        self.on(side, |connection, _| connection.set_fec_window(symbols));
+        let all = [Protection::Never, Protection::Always, Protection::default()];
+        let protection = pick(&mut self.rng, &all);
+        if let Some((side, id)) = self.any_flow() {
+            self.on(side, |connection, _| {
+                connection.set_protection(id, protection);
+            });
         }
     }
 
@@ -566,7 +638,7 @@ impl Case {
                 .set_direction(self.net.link, direction, config);
             assert!(set.is_ok());
         }
-        for round in 0..400 {
+        for round in 0..500 {
             self.read_all();
             let open: Vec<FlowId> = self
                 .flows

@@ -1,5 +1,7 @@
 //! One connection's receiving side of erasure correction.
 
+use std::collections::VecDeque;
+
 use tautline_codes::{Limits, Scheme};
 
 use super::{
@@ -16,12 +18,17 @@ use crate::{
 /// Repair symbols of one packet that are used; senders put one into a packet. Their coefficients cost work whatever
 /// their size, and a packet has room for a hundred that are next to empty.
 const MOST_OF_PACKET: u32 = 2;
+/// Recovered symbols that are still known once they are too old for the decoder; 8 bytes each. A network that holds their packets back
+/// for longer may have a datagram delivered twice.
+const OLD: usize = 1024;
 
 /// Takes source and repair symbols, gives recovered ones, and writes SYMBOL_ACK.
 #[derive(Debug)]
 pub struct FecReceiver {
     recovering: Recovering,
     feedback: Feedback,
+    /// The latest recovered symbols.
+    recovered: VecDeque<u64>,
     limits: Limits,
     /// Source symbols that the newest FEC_WINDOW grants; none was needed so far, if `None`.
     window: Option<u16>,
@@ -39,6 +46,7 @@ impl FecReceiver {
         Self {
             recovering: Recovering::new(limits, scheme),
             feedback: Feedback::default(),
+            recovered: VecDeque::new(),
             limits,
             window: None,
             windows_sent: 0,
@@ -62,7 +70,7 @@ impl FecReceiver {
         let id = self.recovering.complete(header);
         let used = self.recovering.on_source(id, symbol)?;
         self.stats.ignored += u64::from(used == Use::Nonsense);
-        Ok(used == Use::Redundant)
+        Ok(used == Use::Redundant || used == Use::Stale && self.recovered.contains(&id))
     }
 
     /// The symbol ID that a header means.
@@ -103,6 +111,10 @@ impl FecReceiver {
     /// The frames of a recovered symbol were taken: the peer need not send them again.
     pub fn on_recovered(&mut self, id: u64) {
         self.stats.recovered += 1;
+        if self.recovered.len() >= OLD {
+            self.recovered.pop_front();
+        }
+        self.recovered.push_back(id);
         self.feedback.on_recovered(id);
     }
 

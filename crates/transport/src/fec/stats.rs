@@ -44,7 +44,7 @@ impl FecStats {
             reported_recovered: self.reported_recovered + other.reported_recovered,
             retransmitted: self.retransmitted + other.retransmitted,
             waited: self.waited + other.waited,
-            expected_saving: self.expected_saving + other.expected_saving,
+            expected_saving: self.expected_saving.saturating_add(other.expected_saving),
             sources_received: self.sources_received + other.sources_received,
             repairs_received: self.repairs_received + other.repairs_received,
             recovered: self.recovered + other.recovered,

@@ -63,10 +63,14 @@ impl WaitingSymbols {
         waiting.map_or_else(Tokens::new, |waiting| waiting.tokens)
     }
 
-    /// The symbols of a group that wait.
+    /// The symbols that wait.
+    pub(super) fn all(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().map(|waiting| waiting.id)
+    }
+
+    /// Those of a group.
     pub(super) fn ids(&self, group: Group) -> impl Iterator<Item = u64> + '_ {
-        let ids = self.0.iter().map(|waiting| waiting.id);
-        ids.filter(move |id| group.contains(*id))
+        self.all().filter(move |id| group.contains(*id))
     }
 
     /// The symbols of a group wait at least until then.

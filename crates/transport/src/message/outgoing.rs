@@ -65,6 +65,8 @@ pub(super) struct Outgoing {
     next: MessageId,
     in_flight: BTreeMap<MessageId, InFlight>,
     by_stream: HashMap<StreamId, MessageId, IdHash>,
+    /// Open messages by one of which they depend, that was open when they came.
+    dependents: BTreeSet<(MessageId, MessageId)>,
     /// Those without a stream.
     waiting: BTreeSet<Place>,
     /// Those whose stream has not taken everything.
@@ -95,6 +97,7 @@ impl Outgoing {
             next: MessageId(0),
             in_flight: BTreeMap::new(),
             by_stream: HashMap::with_hasher(IdHash::default()),
+            dependents: BTreeSet::new(),
             waiting: BTreeSet::new(),
             unwritten: 0,
             deadlines: BTreeSet::new(),
@@ -149,6 +152,11 @@ impl Outgoing {
         };
         let useless = self.is_useless(&message) || options.deadline.is_some_and(|at| at <= now);
         self.waiting.insert(place(id, &message));
+        for on in &message.depends_on {
+            if self.in_flight.contains_key(on) {
+                self.dependents.insert((*on, id));
+            }
+        }
         self.in_flight.insert(id, message);
         if useless {
             self.settle(id, MessageFate::Expired, None);
@@ -352,7 +360,7 @@ impl Outgoing {
             }
             Notice::Stopped { code, .. } => {
                 self.settle(id, MessageFate::Refused(code), None);
-                self.expire_dependents(streams);
+                self.expire_dependents(&[id], streams);
             }
             Notice::Lost(_) => {
                 let message = self.in_flight.get(&id);
@@ -360,7 +368,7 @@ impl Outgoing {
                 // Sent again it would come too late. Another copy may have arrived since.
                 if overdue && streams.needs_sending(stream) {
                     self.expire(id, streams);
-                    self.expire_dependents(streams);
+                    self.expire_dependents(&[id], streams);
                 }
             }
             Notice::Readable(_) => {}
@@ -392,7 +400,7 @@ impl Outgoing {
         streams: &mut StreamSet,
     ) {
         self.shortest_way = shortest_way;
-        let mut expired = false;
+        let mut expired = SmallVec::<[MessageId; 8]>::new();
         loop {
             let id = match (self.deadlines.first(), self.hopes.first()) {
                 (_, Some(&(deadline, id))) if deadline - shortest_way <= now => {
@@ -413,12 +421,10 @@ impl Outgoing {
                 message.overdue = true;
             } else {
                 self.expire(id, streams);
-                expired = true;
+                expired.push(id);
             }
         }
-        if expired {
-            self.expire_dependents(streams);
-        }
+        self.expire_dependents(&expired, streams);
     }
 
     fn expire(&mut self, id: MessageId, streams: &mut StreamSet) {
@@ -433,16 +439,22 @@ impl Outgoing {
         self.settle(id, MessageFate::Expired, None);
     }
 
-    /// Messages of no use without another that was not delivered. They depend on earlier ones only,
-    /// so that one pass finds those behind others too.
-    fn expire_dependents(&mut self, streams: &mut StreamSet) {
-        let mut next = MessageId(0);
-        while let Some((&id, message)) = self.in_flight.range(next..).next() {
-            next = MessageId(id.0 + 1);
-            if self.is_useless(message) {
-                self.expire(id, streams);
-            }
+    /// Messages of no use without these, which were not delivered, and those of no use without them. They depend on earlier
+    /// ones only.
+    fn expire_dependents(&mut self, undelivered: &[MessageId], streams: &mut StreamSet) {
+        let mut useless = BTreeSet::new();
+        for of in undelivered {
+            useless.extend(self.dependents_of(*of));
         }
+        while let Some(id) = useless.pop_first() {
+            self.expire(id, streams);
+            useless.extend(self.dependents_of(id));
+        }
+    }
+
+    fn dependents_of(&self, of: MessageId) -> impl Iterator<Item = MessageId> {
+        let all = (of, MessageId(0))..=(of, MessageId(u64::MAX));
+        self.dependents.range(all).map(|(_, dependent)| *dependent)
     }
 
     fn is_useless(&self, message: &InFlight) -> bool {
@@ -467,6 +479,9 @@ impl Outgoing {
             None => {
                 self.waiting.remove(&place(id, &message));
             }
+        }
+        for on in &message.depends_on {
+            self.dependents.remove(&(*on, id));
         }
         if let Some(deadline) = message.deadline {
             self.deadlines.remove(&(deadline, id));

@@ -323,7 +323,10 @@ impl SentPackets {
     /// download would pile them up.
     fn forget_front_ack_only(&mut self) {
         let is_ack_only = |packet: &SentPacket| {
-            packet.fate == Fate::Outstanding && !packet.in_flight && !packet.off_path
+            packet.fate == Fate::Outstanding
+                && !packet.in_flight
+                && !packet.ack_eliciting
+                && !packet.off_path
         };
         while self.ring.front().is_some_and(is_ack_only)
             && self.ring.get(MAX_FRONT_ACK_ONLY).is_some_and(is_ack_only)

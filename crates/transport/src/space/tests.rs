@@ -344,6 +344,20 @@ fn ack_only_packets_do_not_pile_up() {
     assert!(ring.end() - ring.base() < 100);
 }
 
+/// What the peer is to acknowledge stays, in flight or not: a probe timeout waits for it.
+#[test]
+fn what_left_the_window_is_still_waited_for() {
+    let mut ring = SentPackets::new(1 << 20);
+    for number in 0..100 {
+        let mut packet = sent(true);
+        packet.in_flight = false;
+        ring.push(number, packet, &mut vec![token(number)]);
+    }
+    assert_eq!(ring.eliciting_outstanding(), 100);
+    assert_eq!(acked(&mut ring, 0, 99).len(), 100);
+    assert_eq!(ring.eliciting_outstanding(), 0);
+}
+
 /// The oldest packet that is waited for: passed over are ACK-only, acknowledged and lost ones.
 #[test]
 fn the_oldest_that_is_waited_for_is_found_at_once() {

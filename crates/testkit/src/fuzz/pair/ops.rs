@@ -99,5 +99,9 @@ operations! {
         42 AbandonPath { on: u8, path: u8, code: u8 };
         /// Wishes that a path be used (lowest bit of `status` 0), or kept in reserve.
         43 PathStatus { on: u8, path: u8, status: u8 };
+        /// Lets the peer cover no more than so many source symbols by a repair symbol.
+        44 FecWindow { on: u8, symbols: u8 };
+        /// Protects a stream as most are (0), always (1) or never (2).
+        45 Protect { on: u8, stream: u8, how: u8 };
     }
 }

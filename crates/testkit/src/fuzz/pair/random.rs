@@ -135,7 +135,16 @@ fn operation(rng: &mut Rng) -> Op {
         85..88 => Op::Wait {
             exponent: 5 + byte(14),
         },
-        88..92 => Op::NextTimer {},
+        88..90 => Op::NextTimer {},
+        90 => Op::FecWindow {
+            on,
+            symbols: len as u8,
+        },
+        91 => Op::Protect {
+            on,
+            stream,
+            how: small,
+        },
         92..93 => Op::Ping { on },
         93..94 => Op::AllowStreams {
             on,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tautline_transport::{
     connection::EndpointEvent,
     multipath::PathStatus,
-    stream::sched::Priority,
+    stream::{Protection, sched::Priority},
     time::Instant,
     units::{Dir, Ecn, FourTuple, PathId, Side},
 };
@@ -290,6 +290,8 @@ impl World {
             | Op::OpenPath { on, .. }
             | Op::AbandonPath { on, .. }
             | Op::PathStatus { on, .. }
+            | Op::FecWindow { on, .. }
+            | Op::Protect { on, .. }
             | Op::Close { on, .. }
             | Op::UpdateKeys { on }
             | Op::Ping { on }
@@ -348,6 +350,7 @@ impl World {
                 };
                 let _ = end.connection.set_path_status(path, status);
             }
+            Op::FecWindow { symbols, .. } => end.connection.set_fec_window(symbols.into()),
             Op::ReceiveMessages { .. } => {
                 end.connection.receive_messages();
                 end.streams.takes_messages = true;
@@ -464,6 +467,14 @@ fn run_on_stream(end: &mut End, op: &Op, check: bool) {
                 incremental: urgency & 1 == 1,
             };
             connection.set_priority(streams.pick(stream), priority);
+        }
+        Op::Protect { stream, how, .. } => {
+            let protection = match how % 3 {
+                0 => Protection::default(),
+                1 => Protection::Always,
+                _ => Protection::Never,
+            };
+            connection.set_protection(streams.pick(stream), protection);
         }
         _ => {}
     }

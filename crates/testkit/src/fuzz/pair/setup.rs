@@ -15,7 +15,7 @@ use tautline_transport::{
     },
     congestion,
     endpoint::TokenStore,
-    fec::redundancy,
+    fec::{code_by_name, redundancy},
     multipath::{AckRouting, MultipathConfig},
     observe::{QlogFactory, SharedSinkFactory, TeeFactory},
     stream::sched,
@@ -88,6 +88,17 @@ const REDUNDANCY: [&str; 16] = [
     "constant:3,1",
     "flec-bulk:fill-cwnd=on",
     "rquic:overlap=4,tail=on",
+];
+
+/// Codes by the lower half of [`Setup::seed`], with [`ERASURE`]. What is above stands for other things.
+const CODES: [&str; 7] = [
+    "rlc",
+    "xor",
+    "xor:4",
+    "reed-solomon",
+    "rlc-gf2",
+    "tetrys",
+    "xor:65535",
 ];
 
 record! {
@@ -277,6 +288,22 @@ impl Setup {
             config.fec.protect_datagrams = self.is_shared(shared::QLOG);
             config.fec.decoder_symbols = 20;
             config.fec.encoder_symbols = 20;
+            self.choose_code(config);
+        }
+    }
+
+    /// By the lower half of the seed, of which 0 is what is usual.
+    fn choose_code(&self, config: &mut TransportConfig) {
+        let place = usize::from(self.seed & 0x0f);
+        if let Some(code) = CODES.get(place) {
+            config.fec.schemes = vec![code_by_name(code).expect("built in")];
+        }
+        if place >= CODES.len() {
+            config.fec.padding = place & 1 == 1;
+            config.fec.encoder_symbols = [1, 3, 256, 4_095][place % 4];
+            config.fec.decoder_symbols = config.fec.encoder_symbols;
+            config.fec.lab.mask = place & 2 == 2;
+            config.fec.lab.repair_outside_cwnd = place & 4 == 4;
         }
     }
 

@@ -179,7 +179,8 @@ impl FecSender {
         if count == 0 || window.len == 0 {
             return None;
         }
-        self.stats.expected_saving += self.scheduler.saving();
+        let saving = self.scheduler.saving();
+        self.stats.expected_saving = self.stats.expected_saving.saturating_add(saving);
         self.queue.push(window, count);
         Some((count, window.len))
     }

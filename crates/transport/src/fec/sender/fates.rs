@@ -93,6 +93,7 @@ impl FecSender {
     pub fn on_feedback(&mut self, path: PathId) {
         self.plain_bytes = 0;
         self.monitors.of(path).review();
+        self.settle_doubts();
     }
 
     /// A symbol's packet was acknowledged. True if the peer had reported it before.
@@ -207,11 +208,17 @@ impl FecSender {
 
     /// When a symbol has waited long enough, or the scheduler wants to be asked.
     pub fn timer(&self) -> Option<Instant> {
-        earliest(self.waiting.timer(), self.scheduler_timer())
+        let waiting = if self.doubted.is_empty() {
+            self.waiting.timer()
+        } else {
+            Some(Instant::ZERO)
+        };
+        earliest(waiting, self.scheduler_timer())
     }
 
     /// The tokens of a symbol that has waited long enough: they are lost. Call again until `None`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Tokens> {
+        self.settle_doubts();
         let (id, path, tokens) = self.waiting.expire(now)?;
         self.give_up(id, path);
         Some(tokens)
@@ -271,12 +278,31 @@ impl FecSender {
         let Some(group) = group.filter(|_| !self.waiting.is_empty()) else {
             return;
         };
-        // It was counted on: what waits for it and has no other waits in vain.
-        if !arrived && self.waiting.ids(group).any(|id| !self.suffices(id))
+        if !arrived {
+            // It was counted on. Of many that are lost together only what is left of them matters.
+            if self.doubted.last() != Some(&group) {
+                self.doubted.push(group);
+            }
+        } else if !self.waiting.ids(group).any(|id| self.may_still_come(id)) {
             // What it would rebuild was reported before it was acknowledged.
-            || arrived && !self.waiting.ids(group).any(|id| self.may_still_come(id))
-        {
             self.waiting.stop(group);
+        }
+    }
+
+    /// Where repair symbols were lost, what waits for them and has too few others waits in vain. Work: for each symbol
+    /// that waits, a step for each repair symbol that is remembered and each source symbol that these cover.
+    fn settle_doubts(&mut self) {
+        if self.doubted.is_empty() {
+            return;
+        }
+        let doubted = std::mem::take(&mut self.doubted);
+        let of_them = |id: &u64| doubted.iter().any(|group| group.contains(*id));
+        let waiting = self.waiting.all().filter(of_them);
+        let in_vain: Vec<u64> = waiting.filter(|id| !self.suffices(*id)).collect();
+        for group in doubted {
+            if in_vain.iter().any(|id| group.contains(*id)) {
+                self.waiting.stop(group);
+            }
         }
     }
 

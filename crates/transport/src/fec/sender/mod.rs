@@ -32,7 +32,7 @@ use super::{
     peer_decoder::PeerDecoder,
     queue::RepairQueue,
     redundancy::{Outlook, RedundancyScheduler},
-    repair::{KEYS, RepairLog},
+    repair::{Group, KEYS, RepairLog},
     source::SourceWindow,
     stats::FecStats,
     waiting::WaitingSymbols,
@@ -118,6 +118,8 @@ pub struct FecSender {
     peer: PeerDecoder,
     max_symbol: usize,
     waiting: WaitingSymbols,
+    /// What repair symbols that were lost covered, until what waits for them is looked at.
+    doubted: Vec<Group>,
     monitors: Monitors,
     /// The path that feedback came of last.
     path: PathState,
@@ -163,6 +165,7 @@ impl FecSender {
             peer: PeerDecoder::new(peer),
             max_symbol: usize::from(max_symbol),
             waiting: WaitingSymbols::default(),
+            doubted: Vec::new(),
             monitors: Monitors::default(),
             path: PathState::default(),
             paths: Paths::default(),
