@@ -79,6 +79,7 @@ mod wait;
 pub use bytes::Bytes;
 pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
+    fec::{self, FecConfig, FecStats, LossEstimate, LossMemory, LossStore},
     message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
     multipath::{AckRouting, MOST_PATHS, MultipathConfig, PathCost, PathPin, PathStatus, PinError},
     path::PathEvent,
@@ -105,6 +106,11 @@ pub use message::{MessageOptions, MessageReport};
 pub use paths::{Followed, LocalEnd, OpenedPath, PathEvents};
 pub use socket::SocketBuffers;
 pub use stream::{ReadChunk, RecvStream, SendStream};
+
+/// The example of `docs/erasure-correction.md`, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/erasure-correction.md")]
+struct ErasureCorrectionDoctest;
 
 /// The example of `docs/messages.md`, compiled.
 #[cfg(doctest)]

@@ -104,9 +104,10 @@ impl Measured {
         (seconds > 0.0).then(|| self.delivered as f64 * 8.0 / seconds)
     }
 
-    /// Goodput / capacity.
+    /// Goodput / capacity; `None` where the link has no rate of its own (what it carries follows from its delays).
     pub(super) fn utilisation(&self) -> Option<f64> {
-        Some(self.goodput()? / self.capacity())
+        let capacity = Some(self.capacity()).filter(|capacity| capacity.is_finite());
+        Some(self.goodput()? / capacity?)
     }
 }
 

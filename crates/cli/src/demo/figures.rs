@@ -181,7 +181,10 @@ fn row(pair: Beside<'_>, begins_group: bool) -> Row {
     };
     cells.extend([
         number(plain.goodput().map(|goodput| goodput / 1e6), 3),
-        number(Some(plain.first.bound() / 1e6), 3),
+        number(
+            Some(plain.first.bound() / 1e6).filter(|bound| bound.is_finite()),
+            3,
+        ),
         number(plain.utilisation().map(|share| share * 100.0), 1),
         count(plain, |sender| sender.path.recovery.packets_lost),
         number(plain.count(|run| Some(run.wire.dropped.total())), 0),

@@ -57,7 +57,8 @@ fn results(run: &Run) -> Section {
         bound: run
             .of_link(link)
             .next()
-            .map(|runs| runs.first.bound() / runs.first.capacity() * 100.0),
+            .map(|runs| runs.first.bound() / runs.first.capacity() * 100.0)
+            .filter(|bound| bound.is_finite()),
     };
     let mut blocks = vec![
         legend(run),
@@ -128,7 +129,9 @@ fn one_link(run: &Run, link: &str) -> Option<Section> {
     );
     goodput.y_limit = capacity.is_finite().then_some(capacity * 1.5);
     goodput.series = lines(run, link, |cell| goodput_points(cell, window));
-    goodput.references = vec![reference("bound R", first.bound() / 1e6, false)];
+    if first.bound().is_finite() {
+        goodput.references = vec![reference("bound R", first.bound() / 1e6, false)];
+    }
 
     let mut delivered = chart(
         "Delivered",

@@ -462,6 +462,7 @@ fn long_client_hello_in_any_order() {
         let mut setup = Setup::new(seed, calm()).null_tls();
         let mut client = tautline_testkit::null_tls::NullClient::new(b"null");
         client.padding_bytes = 4_000;
+        client.tag = tautline_testkit::null_tls::NullTag::Numbered;
         setup.client_tls = Arc::new(client);
         let mut net = setup.fetch(&[1_000]);
         let mut order = 0;

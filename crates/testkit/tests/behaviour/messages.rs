@@ -436,6 +436,57 @@ fn recovered_messages_are_told() {
     );
 }
 
+/// A repair symbol that leaves at the last moment is acknowledged long after the deadline: until it is, a message that it may
+/// have saved is not given up, nor are those that depend on it.
+#[test]
+fn what_repair_symbols_may_have_saved_is_not_given_up() {
+    const MESSAGES: u64 = 1_500;
+    const GROUP: u64 = 30;
+    let run = |redundancy: &str| {
+        let mut link = wire(20, 40);
+        link.forward.loss = LossModel::uniform(0.06);
+        let mut net = pair(Setup::new(7, link).both(|config| {
+            config.congestion = congestion::registry::by_name("bbr3-taut").unwrap();
+            config.fec.redundancy = registry::parse(redundancy).unwrap();
+            config.fec.decode = true;
+        }));
+        let mut key = MessageId(0);
+        let mut came = BTreeMap::new();
+        for number in 0..MESSAGES {
+            let behind: &[MessageId] = if number % GROUP == 0 { &[] } else { &[key] };
+            let id = send_behind(&mut net, 1_000, Some(150 * MS), behind);
+            if number % GROUP == 0 {
+                key = id;
+            }
+            net.run_for(33 * MS);
+            came.extend(received(&mut net));
+        }
+        net.run_for(5 * SECOND);
+        came.extend(received(&mut net));
+        let fates = fates(&net);
+        let count = |is: &dyn Fn(&MessageReport) -> bool| fates.values().filter(|f| is(f)).count();
+        let on_time = count(&|report| report.fate == MessageFate::OnTime);
+        let expired = count(&|report| report.fate == MessageFate::Expired);
+        let wrongly = count(&|report| {
+            let stream = report.stream;
+            report.fate == MessageFate::Expired && stream.is_some_and(|id| came.contains_key(&id))
+        });
+        let told = count(&|report| report.recovered);
+        println!(
+            "{redundancy}: {on_time} on time, {expired} expired, {wrongly} of them came, {told} recovered"
+        );
+        (on_time, expired, wrongly, told)
+    };
+    let (plain, plain_expired, ..) = run("none");
+    for redundancy in ["auto", "flec-message"] {
+        let (on_time, expired, wrongly, told) = run(redundancy);
+        assert!(on_time > plain + 30, "{redundancy}: {on_time}");
+        assert!(expired <= plain_expired + 30, "{redundancy}: {expired}");
+        assert!(wrongly <= 2, "{redundancy}: {wrongly}");
+        assert!(told > 30, "{redundancy}: {told}");
+    }
+}
+
 #[test]
 fn the_end_of_the_connection_is_a_fate() {
     let mut net = pair(Setup::new(10, calm()));
@@ -633,7 +684,7 @@ proptest! {
             }
             sent.push((id, deadline));
         }
-        net.run_for(30 * SECOND);
+        net.run_for(400 * SECOND);
         messages.extend(received(&mut net));
         let fates = fates(&net);
         prop_assert_eq!(fates.len(), sent.len());

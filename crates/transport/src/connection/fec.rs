@@ -333,8 +333,14 @@ impl Connection {
     pub(crate) fn on_fec_timeout(&mut self, now: Instant) {
         self.release_held(now);
         let mut tokens = Vec::new();
+        let messages = &self.messages;
+        let useless = |token: &Token| match token {
+            Token::Stream { id, .. } => messages.is_useless(now, *id),
+            Token::Ack { .. } => true,
+            _ => false,
+        };
         while let Some(sender) = &mut self.fec.sender
-            && let Some(expired) = sender.expire(now)
+            && let Some(expired) = sender.expire(now, useless)
         {
             tokens.extend(expired);
         }

@@ -6,7 +6,10 @@ use tautline_codes::{Limits, Scheme};
 
 use super::{
     FecLab, LossMemory, LossStore,
-    redundancy::{SharedRedundancyFactory, registry},
+    redundancy::{
+        SharedRedundancyFactory,
+        registry::{self, RedundancyError},
+    },
     scheme::default_schemes,
 };
 use crate::wire::{FecDecoder, FecScheme};
@@ -26,8 +29,8 @@ pub struct FecConfig {
     /// Whether to take repair symbols. Default off.
     pub decode: bool,
     /// The codes to decode and encode with, most wanted first. Default: RLC over GF(2^8), every
-    /// coefficient nonzero; without the feature `fec-rlc` the first there is of Tetrys, Reed-Solomon and
-    /// parity; without any code nothing is protected or decoded. `docs/codes.md` tells what is on record
+    /// coefficient nonzero, then Tetrys, Reed-Solomon and parity, as far as they are compiled in;
+    /// without any code nothing is protected or decoded. `docs/codes.md` tells what is on record
     /// about patents. Of codes with one number (`xor:1`, `xor:4`) the first counts; what has no number in
     /// docs/spec/fec.md is passed over.
     pub schemes: Vec<Scheme>,
@@ -77,6 +80,19 @@ impl Default for FecConfig {
 }
 
 impl FecConfig {
+    /// Protects by the scheduler of this name, which may have options behind a colon, and decodes; the rest is the default.
+    /// `none` is for an end that only receives. docs/erasure-correction.md.
+    ///
+    /// # Errors
+    /// Says what there is, or what the options of that scheduler are.
+    pub fn with(scheduler: &str) -> Result<Self, RedundancyError> {
+        Ok(Self {
+            redundancy: registry::parse(scheduler)?,
+            decode: true,
+            ..Self::default()
+        })
+    }
+
     /// Whether packets may be protected, if the peer decodes.
     pub fn encodes(&self) -> bool {
         self.redundancy.name() != registry::NONE

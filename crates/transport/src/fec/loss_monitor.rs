@@ -43,8 +43,12 @@ pub struct LossEstimate {
     pub burst_mean: f64,
     /// Their standard deviation.
     pub burst_deviation: f64,
+    /// Runs of losses that these rest on, old ones counted less.
+    pub bursts: f64,
     /// Share of protected packets that were lost and not recovered.
     pub residual: f64,
+    /// Protected packets that this rests on, old ones counted less.
+    pub symbols: f64,
     /// Losses that were followed by a packet whose fate is known, old ones counted less: what
     /// `arrival_after_loss` rests on.
     pub after_loss: f64,
@@ -55,6 +59,36 @@ pub struct LossEstimate {
     pub now: (f64, f64),
     /// The same of those that left while no congestion was forecast.
     pub calm: (f64, f64),
+}
+
+/// With how much confidence: intervals that hold the true value in 95 of 100 cases, as if losses, runs and symbols came
+/// independently of each other. Each is all there is while nothing is known.
+impl LossEstimate {
+    /// Where [`Self::loss_after_arrival`] lies: from, to.
+    pub fn loss_after_arrival_within(&self) -> (f64, f64) {
+        let arrivals = self.packets * (1.0 - self.rate);
+        wilson(self.loss_after_arrival * arrivals, arrivals)
+    }
+
+    /// Where [`Self::arrival_after_loss`] lies: from, to.
+    pub fn arrival_after_loss_within(&self) -> (f64, f64) {
+        wilson(self.arrival_after_loss * self.after_loss, self.after_loss)
+    }
+
+    /// Where [`Self::burst_mean`] lies: from 1, to infinity while nothing is known.
+    pub fn burst_mean_within(&self) -> (f64, f64) {
+        if self.bursts <= 0.0 {
+            return (1.0, f64::INFINITY);
+        }
+        let spread = Z * self.burst_deviation / self.bursts.sqrt();
+        let low = (self.burst_mean - spread).max(1.0);
+        (low, self.burst_mean + spread)
+    }
+
+    /// Where [`Self::residual`] lies: from, to.
+    pub fn residual_within(&self) -> (f64, f64) {
+        wilson(self.residual * self.symbols, self.symbols)
+    }
 }
 
 /// Of a path that lost so many packets, old ones counted less, it is known that it loses some.
@@ -316,6 +350,11 @@ impl LossMonitor {
         self.symbols_missed = fade(self.symbols_missed) + f64::from(u8::from(missed));
     }
 
+    /// A symbol that was said to be missed was recovered: the repair symbol had been under way for longer than was waited.
+    pub fn on_symbol_after_all(&mut self) {
+        self.symbols_missed = (self.symbols_missed - 1.0).max(0.0);
+    }
+
     /// How the path does: smallest and latest round-trip time, bytes of the congestion window that are filled.
     pub fn on_path(&mut self, min: Duration, latest: Duration, filled: u64) {
         self.forecast.on_feedback(min, latest, filled);
@@ -366,6 +405,8 @@ impl LossMonitor {
             },
             burst_mean,
             burst_deviation: burst_variance.max(0.0).sqrt(),
+            bursts: self.counts.bursts,
+            symbols: self.symbols,
             residual: share(self.symbols_missed, self.symbols),
             after_loss: self.counts.after_loss,
             now: if self.estimate.tense { tense } else { calm },

@@ -59,3 +59,5 @@ pub use sender::{Departure, FecSender, PathState, RepairPlan, SentData};
 pub use source::SymbolFate;
 pub use stats::FecStats;
 pub use strength::Strength;
+/// The codes themselves: a scheme for [`FecConfig::schemes`] can be made of them where no name stands for it.
+pub use tautline_codes as codes;

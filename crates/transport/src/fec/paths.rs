@@ -278,7 +278,9 @@ fn mixture(parts: &[Part], all: f64) -> LossEstimate {
         arrival_after_loss: of_losses(&|loss| loss.arrival_after_loss, 1.0),
         burst_mean: of_losses(&|loss| loss.burst_mean, 0.0),
         burst_deviation: of_losses(&|loss| loss.burst_deviation, 0.0),
+        bursts: sum(&|part| part.loss.bursts),
         residual: sum(&|part| part.loss.residual),
+        symbols: sum(&|part| part.loss.symbols),
         after_loss: sum(&|part| part.loss.after_loss),
         tense: parts
             .iter()

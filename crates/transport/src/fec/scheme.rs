@@ -195,12 +195,12 @@ pub fn by_name(name: &str) -> Result<Scheme, UnknownCode> {
         .ok_or_else(|| UnknownCode(name.to_owned()))
 }
 
-/// What is used where nobody names codes: the first of these that is compiled in. Repair symbols of the
-/// first two serve whatever was lost.
+/// What is used where nobody names codes: those of these that are compiled in, so that ends with other ones agree as well.
+/// Repair symbols of the first two serve whatever was lost.
 pub(super) fn default_schemes() -> Vec<Scheme> {
     let wanted = ["rlc", "tetrys", "reed-solomon", "xor"];
-    let first = wanted.iter().find_map(|name| by_name(name).ok());
-    first.into_iter().collect()
+    let there = wanted.iter().filter_map(|name| by_name(name).ok());
+    there.collect()
 }
 
 /// The number and the parameter of a code; `None` for one that has no number.
@@ -299,14 +299,14 @@ mod tests {
         };
         let wanted = [10, 11, 2, 1];
         let there = |id: &u64| ALL.iter().any(|(_, other, _, there)| other == id && *there);
-        let first: Vec<_> = wanted.into_iter().find(there).into_iter().collect();
-        assert_eq!(config.encoder_parameter(), first);
+        let wanted: Vec<_> = wanted.into_iter().filter(there).collect();
+        assert_eq!(config.encoder_parameter(), wanted);
         let announced = config.decoder_parameter().map(|decoder| decoder.schemes);
         let announced = announced.unwrap_or_default();
         assert_eq!(
             announced.iter().map(|scheme| scheme.id).collect::<Vec<_>>(),
-            first
+            wanted
         );
-        assert_eq!(config.encodes(), !first.is_empty());
+        assert_eq!(config.encodes(), !wanted.is_empty());
     }
 }

@@ -150,7 +150,10 @@ fn what_is_off_is_not_announced() {
         (None, vec![])
     );
     let on = config("constant");
-    assert_eq!(on.encoder_parameter(), [10]);
+    assert_eq!(on.encoder_parameter(), [10, 11, 2, 1]);
+    let with = FecConfig::with("constant:5,4").unwrap();
+    assert!(with.encodes() && with.decoder_parameter().is_some());
+    assert!(FecConfig::with("magic").is_err());
     let parameter = on.decoder_parameter().unwrap();
     assert_eq!(parameter.window_bytes, 256 * 1502);
     let deaf = FecConfig {
@@ -357,8 +360,11 @@ fn a_loss_waits_while_repair_symbols_are_under_way() {
     // Half a round trip.
     let until = NOW + Duration::from_millis(40);
     assert_eq!(sender.timer(), Some(until));
-    assert!(sender.expire(NOW).is_none());
-    assert_eq!(sender.expire(until).unwrap().as_slice(), [Token::MaxData]);
+    assert!(sender.expire(NOW, |_| false).is_none());
+    assert_eq!(
+        sender.expire(until, |_| false).unwrap().as_slice(),
+        [Token::MaxData]
+    );
     assert_eq!((sender.timer(), sender.stats().retransmitted), (None, 2));
 }
 
@@ -438,7 +444,10 @@ fn no_more_repair_symbols_are_added_than_there_were() {
     }
     assert_eq!(sender.on_symbol_lost(NOW, 4), OnLoss::Resend);
     for _ in 0..4 {
-        assert!(sender.expire(NOW).is_some(), "in vain for the others too");
+        assert!(
+            sender.expire(NOW, |_| false).is_some(),
+            "in vain for the others too"
+        );
     }
     assert_eq!(sender.on_symbol_lost(NOW, 5), OnLoss::Resend);
     assert!(sender.timer().is_none());
@@ -507,12 +516,15 @@ fn losses_beyond_repair_symbols_are_made_up_for() {
     }
     assert_eq!(repairs(&mut sender, 1_300).len(), 2);
     // One of them is lost, so all are in vain.
-    assert_eq!(sender.expire(NOW), None);
+    assert_eq!(sender.expire(NOW, |_| false), None);
     sender.on_repair_settled(3, false);
     for _ in 0..4 {
-        assert!(sender.expire(NOW).is_some());
+        assert!(sender.expire(NOW, |_| false).is_some());
     }
-    assert_eq!((sender.expire(NOW), sender.timer()), (None, None));
+    assert_eq!(
+        (sender.expire(NOW, |_| false), sender.timer()),
+        (None, None)
+    );
     // One more than those that are not lost.
     let mut sender = sender_of("constant:10,8", 8);
     repairs(&mut sender, 1_300);
@@ -537,7 +549,7 @@ fn what_has_left_the_window_is_sent_again() {
     assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
     assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
     assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
-    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_some());
+    assert!(sender.expire(NOW, |_| false).is_some() && sender.expire(NOW, |_| false).is_some());
 }
 
 #[test]
@@ -992,7 +1004,7 @@ proptest! {
                     sender.on_repair_settled(id, id % 2 == 0);
                 }
                 _ => {
-                    while let Some(tokens) = sender.expire(now) {
+                    while let Some(tokens) = sender.expire(now, |_| false) {
                         prop_assert!(tokens.len() <= 1);
                     }
                     sender.on_feedback(PATH);
@@ -1000,7 +1012,7 @@ proptest! {
             }
         }
         now += Duration::from_secs(1);
-        while sender.expire(now).is_some() {}
+        while sender.expire(now, |_| false).is_some() {}
         prop_assert_eq!(sender.timer(), None);
     }
 }
@@ -1051,12 +1063,12 @@ fn what_parity_cannot_rebuild_does_not_wait() {
     assert_eq!(sender.on_symbol_lost(NOW, 1), OnLoss::Wait);
     // Two of one group: neither has a hope, the others have.
     assert_eq!(sender.on_symbol_lost(NOW, 3), OnLoss::Resend);
-    assert!(sender.expire(NOW).is_some() && sender.expire(NOW).is_none());
+    assert!(sender.expire(NOW, |_| false).is_some() && sender.expire(NOW, |_| false).is_none());
     // A lost repair symbol is missed by its own group.
     sender.on_repair_settled(2, false);
-    assert!(sender.expire(NOW).is_none());
+    assert!(sender.expire(NOW, |_| false).is_none());
     sender.on_repair_settled(1, false);
-    assert!(sender.expire(NOW).is_some());
+    assert!(sender.expire(NOW, |_| false).is_some());
     // Two sums were sent, and the third group has none.
     let mut sender = sender_by("xor:3", 2);
     assert_eq!(sender.on_symbol_lost(NOW, 2), OnLoss::Resend);
@@ -1079,9 +1091,9 @@ fn of_random_sums_more_are_needed() {
     let mut sender = sender_by("rlc-gf2", 4);
     assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
     (0..3).for_each(|number| sender.on_repair_settled(number, true));
-    assert!(sender.expire(NOW).is_none());
+    assert!(sender.expire(NOW, |_| false).is_none());
     sender.on_repair_settled(3, true);
-    assert!(sender.expire(NOW).is_some());
+    assert!(sender.expire(NOW, |_| false).is_some());
 }
 
 // ---- The loss monitor ----
@@ -1119,6 +1131,46 @@ fn gilberts_probabilities_are_found() {
     assert!(near(estimate.burst_deviation, 2f64.sqrt()), "{estimate:?}");
     assert!(estimate.rate_low < 0.02 && 0.02 < estimate.rate_high);
     assert!(estimate.packets > 2_000.0 && estimate.rate_high < 0.03);
+    let within = |(low, high): (f64, f64), value: f64| low < value && value < high;
+    let (p, q) = (
+        estimate.loss_after_arrival_within(),
+        estimate.arrival_after_loss_within(),
+    );
+    assert!(within(p, 3.0 / 294.0) && p.1 < 0.02, "{p:?}");
+    assert!(within(q, 0.5) && q.0 > 0.3, "{q:?}");
+    let mean = estimate.burst_mean_within();
+    assert!(within(mean, 2.0) && mean.0 >= 1.0, "{mean:?}");
+    let nothing = LossMonitor::default().estimate();
+    assert_eq!(nothing.loss_after_arrival_within(), (0.0, 1.0));
+    assert_eq!(nothing.arrival_after_loss_within(), (0.0, 1.0));
+    assert_eq!(nothing.burst_mean_within(), (1.0, f64::INFINITY));
+    assert_eq!(nothing.residual_within(), (0.0, 1.0));
+}
+
+/// What is of no use if it is sent again waits for as long as a repair symbol may still bring it; and what was said to be
+/// missed and came all the same is not counted as missed.
+#[test]
+fn what_is_useless_to_send_again_waits_for_the_last_repair_symbol() {
+    let mut sender = sender_of("constant:10,8", 8);
+    repairs(&mut sender, 1_300);
+    assert_eq!(sender.on_symbol_lost(NOW, 0), OnLoss::Wait);
+    sender.wait(Token::MaxData);
+    let until = sender.timer().unwrap();
+    assert_eq!(sender.expire(until, |_| true), None);
+    let until = sender.timer().unwrap();
+    assert_eq!(sender.expire(until, |_| true), None);
+    let until = sender.timer().unwrap();
+    sender.on_repair_settled(0, true);
+    sender.on_repair_settled(1, false);
+    assert!(sender.expire(until, |_| true).is_some());
+    sender.on_feedback(PathId::ZERO);
+    let residual = sender.loss(PathId::ZERO);
+    assert_eq!(residual.residual, 1.0, "{residual:?}");
+    sender
+        .on_symbol_ack(0, std::iter::once(0..=0), |_, _| ())
+        .unwrap();
+    sender.on_feedback(PathId::ZERO);
+    assert_eq!(sender.loss(PathId::ZERO).residual, 0.0);
 }
 
 /// Rows of arrivals are counted at once; how long they are says nothing else.

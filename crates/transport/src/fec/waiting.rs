@@ -97,9 +97,23 @@ impl WaitingSymbols {
         self.0.iter().map(|waiting| waiting.until).min()
     }
 
-    /// A symbol that has waited long enough, its path, and what it carried.
-    pub(super) fn expire(&mut self, now: Instant) -> Option<(u64, PathId, Tokens)> {
-        let index = self.0.iter().position(|waiting| waiting.until <= now)?;
+    /// A symbol that has waited long enough, its path, and what it carried. One for which `until_when` has another time
+    /// waits until then; not if it waits in vain.
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        until_when: impl Fn(u64, &Tokens) -> Option<Instant>,
+    ) -> Option<(u64, PathId, Tokens)> {
+        let due = |waiting: &mut Waiting| {
+            if waiting.until <= now
+                && waiting.until > Instant::ZERO
+                && let Some(until) = until_when(waiting.id, &waiting.tokens)
+            {
+                waiting.until = until;
+            }
+            waiting.until <= now
+        };
+        let index = self.0.iter_mut().position(due)?;
         let waiting = self.0.remove(index)?;
         Some((waiting.id, waiting.path, waiting.tokens))
     }

@@ -101,6 +101,12 @@ impl Messages {
         outgoing.is_some_and(|outgoing| outgoing.is_open(id))
     }
 
+    /// Whether this carries nothing but what would come too late if it were sent again.
+    pub(crate) fn is_useless(&self, now: Instant, stream: StreamId) -> bool {
+        let outgoing = self.outgoing.as_ref();
+        outgoing.is_some_and(|outgoing| outgoing.is_overdue(now, stream))
+    }
+
     /// What is known of messages to come. `arrival`: when a packet that leaves now is there.
     pub fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
         let outgoing = self.outgoing.as_ref();

@@ -212,6 +212,14 @@ impl Outgoing {
         self.in_flight.contains_key(&id)
     }
 
+    /// Whether this is the stream of a message whose deadline has come.
+    pub(super) fn is_overdue(&self, now: Instant, stream: StreamId) -> bool {
+        let message = self.by_stream.get(&stream);
+        let message = message.and_then(|id| self.in_flight.get(id));
+        message
+            .is_some_and(|message| message.overdue || message.deadline.is_some_and(|at| at <= now))
+    }
+
     pub(super) fn poll_fate(&mut self) -> Option<MessageReport> {
         let report = self.untold.pop_front();
         if self.untold.is_empty() && self.untold.capacity() > 64 {

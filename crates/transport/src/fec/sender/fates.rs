@@ -216,10 +216,21 @@ impl FecSender {
         earliest(waiting, self.scheduler_timer())
     }
 
-    /// The tokens of a symbol that has waited long enough: they are lost. Call again until `None`.
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<Tokens> {
+    /// The tokens of a symbol that has waited long enough: they are lost. Call again until `None`. What is `useless` to send
+    /// again waits as long as a repair symbol that covers it is under way: it may still have come in time.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        useless: impl Fn(&Token) -> bool,
+    ) -> Option<Tokens> {
         self.settle_doubts();
-        let (id, path, tokens) = self.waiting.expire(now)?;
+        let again = now + self.patience(false);
+        let until_when = |id, tokens: &Tokens| {
+            let cover = self.repairs.cover(id).filter(|cover| cover.in_flight > 0);
+            cover.filter(|_| !tokens.is_empty() && tokens.iter().all(&useless))?;
+            Some(again)
+        };
+        let (id, path, tokens) = self.waiting.expire(now, until_when)?;
         self.give_up(id, path);
         Some(tokens)
     }
@@ -262,8 +273,11 @@ impl FecSender {
         };
         self.source.settle(id, SymbolFate::Recovered);
         self.stats.reported_recovered += 1;
-        if entry.fate != SymbolFate::Resent {
-            self.monitors.of(entry.path).on_symbol(false);
+        let monitor = self.monitors.of(entry.path);
+        if entry.fate == SymbolFate::Resent {
+            monitor.on_symbol_after_all();
+        } else {
+            monitor.on_symbol(false);
         }
         let delivered = match entry.fate {
             SymbolFate::Waiting => Delivered::Tokens(self.waiting.take(id)),

@@ -307,6 +307,15 @@ impl FecSender {
 
     /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
     #[cfg(test)]
+    #[cfg_attr(
+        not(all(
+            feature = "fec-xor",
+            feature = "fec-reed-solomon",
+            feature = "fec-rlc",
+            feature = "fec-tetrys"
+        )),
+        allow(dead_code, reason = "tests need every code")
+    )]
     pub(super) fn looked_at(&self) -> u64 {
         self.source.looked_at
     }
