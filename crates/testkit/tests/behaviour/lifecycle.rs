@@ -1,13 +1,14 @@
 //! How connections end. RFC 9000 s10.
 
 use bytes::Bytes;
-use tautline_sim::{Datagram, Direction};
+use tautline_sim::{Datagram, Direction, Rebind};
 use tautline_testkit::trace::FrameTrace;
 use tautline_transport::{
+    config::WindowConfig,
     error::{Code, ConnectionError},
     observe::{Abuse, Counters},
     rng::Rng,
-    units::{Ecn, PathId},
+    units::{Dir, Ecn, PathId},
 };
 
 use crate::kit::{MS, SECOND, Setup, calm};
@@ -62,6 +63,58 @@ fn keep_alive() {
     assert_eq!(net.server_app().ended(), None);
     let sent = net.client_trace.with(0, |client| client.sent.len());
     assert!((25..80).contains(&sent), "{sent} packets in a minute");
+}
+
+/// Who waits for credit stays known: a reader that pauses for longer than the idle timeout finds the connection, and a NAT that gives
+/// the waiting end another address does not keep the credit from it. RFC 9000 s4.1.
+#[test]
+fn who_waits_for_credit_says_so_now_and_then() {
+    for moves in [false, true] {
+        for narrow_stream in [false, true] {
+            let mut net = Setup::new(5, calm())
+                .both(|config| {
+                    config.max_idle_timeout = Some(20 * SECOND);
+                    let (stream, connection) = if narrow_stream {
+                        (10_000, 1 << 20)
+                    } else {
+                        (1 << 20, 10_000)
+                    };
+                    config.stream_receive_window = WindowConfig::fixed(stream);
+                    config.connection_receive_window = WindowConfig::fixed(connection);
+                })
+                .manual();
+            net.connect();
+            let data = vec![7; 30_000];
+            let (id, mut written) = net.on_client(|client, _| {
+                let id = client.open_stream(Dir::Uni).unwrap();
+                (id, client.write(id, &data).unwrap())
+            });
+            net.run_for(100 * SECOND);
+            assert_eq!(net.client_app().ended(), None);
+            assert_eq!(net.server_app().ended(), None);
+            if moves {
+                net.world.rebind(net.client, Rebind::Port);
+            }
+            net.tap.clear();
+            net.run_for(60 * SECOND);
+            let heard = net.tap.all().len();
+            assert!((2..40).contains(&heard), "{heard} datagrams in a minute");
+            let mut read = 0;
+            for _ in 0..12 {
+                read += net.on_server(|server, _| crate::kit::read_all(server, id).0.len());
+                net.run_for(SECOND);
+                if written < data.len() {
+                    written +=
+                        net.on_client(|client, _| client.write(id, &data[written..]).unwrap_or(0));
+                }
+            }
+            assert_eq!(
+                read,
+                data.len(),
+                "moves {moves}, narrow stream {narrow_stream}"
+            );
+        }
+    }
 }
 
 /// Two idle ends fall silent: no PING answers a PING.

@@ -15,6 +15,9 @@ use crate::{
     wire::MAX_VARINT,
 };
 
+/// Whoever waits for credit says so that often, or three times in an idle timeout.
+const BLOCKED_EVERY: Duration = Duration::from_secs(10);
+
 /// Where a connection stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -63,6 +66,8 @@ pub(crate) struct Lifecycle {
     /// Since when the idle timeout counts; `None` once the connection is over.
     pub(crate) idle_since: Option<Instant>,
     pub(crate) handshake_deadline: Option<Instant>,
+    /// Since when nothing arrived and nothing ack-eliciting left.
+    pub(crate) quiet_since: Option<Instant>,
     /// When a server stops to understand late 0-RTT packets. RFC 9001 s4.9.3.
     pub(crate) zero_rtt_until: Option<Instant>,
     /// An ack-eliciting packet was sent since the last one was received. RFC 9000 s10.1.
@@ -77,6 +82,7 @@ impl Lifecycle {
             idle_timeout: idle,
             idle_since: Some(now),
             handshake_deadline: Some(now + handshake),
+            quiet_since: None,
             zero_rtt_until: None,
             sent_since_received: false,
         }
@@ -249,6 +255,7 @@ impl Connection {
     pub(crate) fn restart_idle_on_receive(&mut self, now: Instant, id: PathId) {
         self.life.sent_since_received = false;
         self.life.idle_since = Some(now);
+        self.life.quiet_since = Some(now);
         self.restart_keep_alive(now, id);
     }
 
@@ -258,6 +265,7 @@ impl Connection {
             self.life.sent_since_received = true;
             self.life.idle_since = Some(now);
         }
+        self.life.quiet_since = Some(now);
         self.restart_keep_alive(now, id);
     }
 
@@ -276,6 +284,28 @@ impl Connection {
             && let Some(path) = self.paths.get_mut(id)
         {
             path.keep_alive_at = Some(now + every);
+        }
+    }
+
+    /// When to say again that flow control holds us back: whoever only waits for credit would be forgotten, and where a NAT
+    /// gave it another address the credit would not find it. RFC 9000 s4.1.
+    fn blocked_deadline(&self) -> Option<Instant> {
+        if !self.streams.told_blocked() {
+            return None;
+        }
+        let idle = self
+            .life
+            .idle_timeout
+            .map_or(BLOCKED_EVERY, |idle| idle / 3);
+        let every = idle.min(BLOCKED_EVERY).max(3 * self.largest_pto());
+        Some(self.life.quiet_since? + every)
+    }
+
+    fn say_again_that_it_is_blocked(&mut self, now: Instant) {
+        self.life.quiet_since = Some(now);
+        let outstanding = |path: &Path| path.space.has_ack_eliciting_in_flight();
+        if !self.paths.iter().any(outstanding) {
+            self.streams.repeat_blocked();
         }
     }
 
@@ -340,6 +370,7 @@ impl Connection {
                 self.idle_deadline(),
                 self.life.handshake_deadline,
                 self.keep_alive_deadline(),
+                self.blocked_deadline(),
                 self.life.zero_rtt_until,
             ]
             .into_iter()
@@ -382,6 +413,9 @@ impl Connection {
                 .emit(now, || observe::Event::KeysDiscarded(Level::ZeroRtt));
         }
         self.keep_paths_alive(now);
+        if reached(self.blocked_deadline()) {
+            self.say_again_that_it_is_blocked(now);
+        }
         true
     }
 

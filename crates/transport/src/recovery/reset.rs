@@ -53,9 +53,7 @@ impl Recovery {
         kind: SpaceKind,
         handler: &mut impl LossHandler,
     ) {
-        for token in space.sent.take_orphans() {
-            handler.token_lost(kind, token);
-        }
+        self.report_orphans(space, kind, handler);
         for (_, packet) in space.sent.outstanding() {
             for token in space.sent.tokens_of(packet) {
                 handler.token_lost(kind, token);
@@ -85,9 +83,7 @@ impl Recovery {
     /// congestion.
     pub fn abandon(&mut self, space: &mut PacketNumberSpace, handler: &mut impl LossHandler) {
         let kind = SpaceKind::Data;
-        for token in space.sent.take_orphans() {
-            handler.token_lost(kind, token);
-        }
+        self.report_orphans(space, kind, handler);
         for (number, packet) in space.sent.outstanding() {
             for token in space.sent.tokens_of(packet) {
                 if !(packet.is_repeated() && may_leave(token)) {

@@ -108,6 +108,8 @@ pub struct StreamSet {
     credit: SendCredit,
     /// How often a limit of the peer's kept data from leaving.
     times_held_back: u64,
+    /// The peer was told that flow control holds us back, and may do so still.
+    told_blocked: bool,
     /// Bytes that all send buffers may hold now.
     send_buffer_bytes: u64,
     /// And however fast the path becomes.
@@ -171,6 +173,7 @@ impl StreamSet {
             waiting: Vec::new(),
             credit: SendCredit::default(),
             times_held_back: 0,
+            told_blocked: false,
             send_buffer_bytes: config.send_buffer_bytes.min(MIN_SEND_BUFFER_BYTES),
             max_send_buffer_bytes: config.send_buffer_bytes,
             stream_window: config.stream_receive_window,

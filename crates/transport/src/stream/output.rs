@@ -84,6 +84,7 @@ impl StreamSet {
         if self.owes_data_blocked() && packet.push(&Frame::DataBlocked(self.credit.max)) {
             self.credit.on_reported();
             self.times_held_back += 1;
+            self.told_blocked = true;
             self.note_blocked(FlowScope::Connection, self.credit.max, true);
         }
         for dir in [Dir::Bi, Dir::Uni] {
@@ -212,17 +213,44 @@ impl StreamSet {
     /// Whether some stream has data that only flow control keeps from leaving, or an application that
     /// waits for it. What cannot be told with little work is taken for no.
     pub fn is_held_back(&self) -> bool {
-        let by_connection = self.credit.available() == 0 && !self.parked.is_empty();
-        let held_back = |send: &SendHalf| {
-            let waits = send.wants_write || send.buffer().unsent() < send.buffer().end();
-            waits && send.credit.available() == 0
-        };
-        by_connection
+        self.is_held_back_by_connection()
             || (self.table.slots_len() <= MOST_ASKED
                 && self
                     .table
                     .iter()
-                    .any(|stream| stream.send.as_ref().is_some_and(held_back)))
+                    .any(|stream| stream.send.as_ref().is_some_and(waits_for_credit)))
+    }
+
+    fn is_held_back_by_connection(&self) -> bool {
+        self.credit.available() == 0 && !self.parked.is_empty()
+    }
+
+    /// Whether the peer was told that it holds us back, and may do so still.
+    pub(crate) fn told_blocked(&self) -> bool {
+        self.told_blocked
+    }
+
+    /// Owes once more what says that the peer holds us back, of one stream at most; whether it does. Work: a step for each
+    /// stream.
+    pub(crate) fn repeat_blocked(&mut self) -> bool {
+        self.told_blocked = false;
+        let by_connection = self.is_held_back_by_connection();
+        if by_connection {
+            self.credit.on_report_lost();
+        }
+        let waits = |id: &StreamId| {
+            let send = self.table.get(*id).and_then(|stream| stream.send.as_ref());
+            send.is_some_and(waits_for_credit)
+        };
+        let first = self.table.ids().into_iter().find(waits);
+        if let Some(id) = first {
+            let stream = self.table.get_mut(id);
+            if let Some(send) = stream.and_then(|stream| stream.send.as_mut()) {
+                send.credit.on_report_lost();
+            }
+            self.owe(id, due::STREAM_DATA_BLOCKED);
+        }
+        by_connection || first.is_some()
     }
 
     /// How often data had to wait for a limit of the peer's.
@@ -450,6 +478,7 @@ impl StreamSet {
                     (due::STREAM_DATA_BLOCKED, Some(send)) => {
                         send.credit.on_reported();
                         self.times_held_back += 1;
+                        self.told_blocked = true;
                         let limit = send.credit.max;
                         self.journal.note(|| Note::Blocked {
                             scope: FlowScope::Stream(id),
@@ -589,6 +618,11 @@ impl StreamSet {
 }
 
 /// Whether the peer's limit for the stream holds the application back, and the peer was not told.
+fn waits_for_credit(send: &SendHalf) -> bool {
+    let waits = send.wants_write || send.buffer().unsent() < send.buffer().end();
+    waits && send.credit.available() == 0
+}
+
 fn is_held_back(send: &SendHalf) -> bool {
     send.wants_write && send.buffer().unsent() == send.buffer().end() && send.credit.should_report()
 }

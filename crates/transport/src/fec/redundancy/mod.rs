@@ -55,7 +55,8 @@ pub enum Occasion {
     /// A packet may leave, and nothing is there to put into it since the burst ended: each time, while
     /// the fate of source symbols is open. The papers' loops run "at each available slot": between
     /// bursts these are the slots. No more than two repair symbols for each such source symbol are let
-    /// be under way.
+    /// be under way. The same question has the same answer until something happened: who answers at random makes
+    /// `poll_transmit` say that there is nothing, and then have a packet.
     SlotIdle,
 }
 
