@@ -127,7 +127,8 @@ impl Default for Limits {
 #[non_exhaustive]
 pub struct TransportConfig {
     /// Close after this long without hearing anything; the smaller of both ends' wishes holds.
-    /// `None` never. Default 30 s.
+    /// `None` never. Default 30 s. An end that waits for the other's flow control says so every 10 s, or three times in this
+    /// time, which keeps the connection (RFC 9000 s4.1).
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING on each open path over which nothing ack-eliciting left and nothing arrived for this long, so that
     /// neither the peer nor a NAT on the way forgets it. Default `None`.
