@@ -171,6 +171,23 @@ fn two_links_at_once_stand_beside_each_alone() {
     }
 }
 
+/// What a link carries that has delays and no rate has no bound.
+#[test]
+fn a_link_without_a_rate_has_no_bound() {
+    let (folder, _) = folder();
+    let args = [
+        "--link", "starlink", "--cc", "cubic", "--bytes", "100k", "--seeds", "1", "--paths",
+        "none", "--fec", "none",
+    ];
+    let output = demo(folder.path(), &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    let row = table.lines().find(|line| line.starts_with("starlink "));
+    let row = row.expect("a row of the link");
+    let fields: Vec<&str> = row.split_whitespace().collect();
+    assert!(!row.contains("inf") && fields.contains(&"-"), "{row}");
+}
+
 #[test]
 fn same_seed_same_figures() {
     let (folder, hash) = folder();

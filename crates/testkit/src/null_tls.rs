@@ -21,7 +21,8 @@
 //!
 //! Packets travel in clear, followed by a 16-byte tag: one byte that names the key, in Initial
 //! packets one that marks the connection ID which keys derive from, and zeros (zeros only with
-//! [`NullTag::Zero`], where any key opens any packet). Headers are not masked.
+//! [`NullTag::Zero`], where any key opens any packet; path and packet number at the end with
+//! [`NullTag::Numbered`]). Headers are not masked.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -11,7 +11,7 @@ use tautline_transport::{
     config::{ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
     congestion,
     endpoint::Endpoint,
-    fec::redundancy,
+    fec::FecConfig,
     tls::{RustlsClient, RustlsServer},
     units::FourTuple,
 };
@@ -43,9 +43,7 @@ pub(super) fn transport_with(controller: &str, fec: Option<&str>) -> Outcome<Tra
         config.congestion = factory;
     }
     if let Some(scheduler) = fec {
-        config.fec.redundancy = redundancy::registry::parse(scheduler)
-            .map_err(|error| Failure::new(error.to_string()))?;
-        config.fec.decode = true;
+        config.fec = FecConfig::with(scheduler).map_err(|error| Failure::new(error.to_string()))?;
     }
     Ok(config)
 }

@@ -335,7 +335,7 @@ impl Connection {
         let mut tokens = Vec::new();
         let messages = &self.messages;
         let useless = |token: &Token| match token {
-            Token::Stream { id, .. } => messages.is_useless(now, *id),
+            Token::Stream { id, .. } => messages.is_overdue(now, *id),
             Token::Ack { .. } => true,
             _ => false,
         };

@@ -312,6 +312,9 @@ impl Connection {
     /// When a path that was quiet for long is owed a PING next.
     pub(crate) fn keep_alive_deadline(&self) -> Option<Instant> {
         self.config.keep_alive_interval?;
+        if self.life.state != State::Established {
+            return None;
+        }
         self.paths.iter().filter_map(Path::keep_alive).min()
     }
 

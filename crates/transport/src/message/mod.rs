@@ -101,8 +101,8 @@ impl Messages {
         outgoing.is_some_and(|outgoing| outgoing.is_open(id))
     }
 
-    /// Whether this carries nothing but what would come too late if it were sent again.
-    pub(crate) fn is_useless(&self, now: Instant, stream: StreamId) -> bool {
+    /// Whether this is the stream of a message whose deadline has come: what it lacks would be too late if it were sent again.
+    pub(crate) fn is_overdue(&self, now: Instant, stream: StreamId) -> bool {
         let outgoing = self.outgoing.as_ref();
         outgoing.is_some_and(|outgoing| outgoing.is_overdue(now, stream))
     }

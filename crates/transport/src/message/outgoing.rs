@@ -65,7 +65,7 @@ pub(super) struct Outgoing {
     next: MessageId,
     in_flight: BTreeMap<MessageId, InFlight>,
     by_stream: HashMap<StreamId, MessageId, IdHash>,
-    /// Open messages by one of which they depend, that was open when they came.
+    /// A message that was open when another came that depends on it, and that other one, while it is open.
     dependents: BTreeSet<(MessageId, MessageId)>,
     /// Those without a stream.
     waiting: BTreeSet<Place>,

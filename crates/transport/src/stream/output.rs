@@ -213,16 +213,17 @@ impl StreamSet {
     /// Whether some stream has data that only flow control keeps from leaving, or an application that
     /// waits for it. What cannot be told with little work is taken for no.
     pub fn is_held_back(&self) -> bool {
-        self.is_held_back_by_connection()
+        let by_connection = self.credit.available() == 0 && !self.parked.is_empty();
+        let held_back = |send: &SendHalf| {
+            let waits = send.wants_write || send.buffer().unsent() < send.buffer().end();
+            waits && send.credit.available() == 0
+        };
+        by_connection
             || (self.table.slots_len() <= MOST_ASKED
                 && self
                     .table
                     .iter()
-                    .any(|stream| stream.send.as_ref().is_some_and(waits_for_credit)))
-    }
-
-    fn is_held_back_by_connection(&self) -> bool {
-        self.credit.available() == 0 && !self.parked.is_empty()
+                    .any(|stream| stream.send.as_ref().is_some_and(held_back)))
     }
 
     /// Whether the peer was told that it holds us back, and may do so still.
@@ -230,27 +231,24 @@ impl StreamSet {
         self.told_blocked
     }
 
-    /// Owes once more what says that the peer holds us back, of one stream at most; whether it does. Work: a step for each
-    /// stream.
-    pub(crate) fn repeat_blocked(&mut self) -> bool {
+    /// Owes once more what says that the peer holds us back, of one stream at most. Work: a step for each stream.
+    pub(crate) fn repeat_blocked(&mut self) {
         self.told_blocked = false;
-        let by_connection = self.is_held_back_by_connection();
-        if by_connection {
-            self.credit.on_report_lost();
-        }
-        let waits = |id: &StreamId| {
-            let send = self.table.get(*id).and_then(|stream| stream.send.as_ref());
-            send.is_some_and(waits_for_credit)
-        };
-        let first = self.table.ids().into_iter().find(waits);
-        if let Some(id) = first {
+        self.credit.on_report_lost();
+        for id in self.table.ids() {
             let stream = self.table.get_mut(id);
-            if let Some(send) = stream.and_then(|stream| stream.send.as_mut()) {
-                send.credit.on_report_lost();
+            let Some(send) = stream.and_then(|stream| stream.send.as_mut()) else {
+                continue;
+            };
+            if !send.credit.is_reported() {
+                continue;
             }
-            self.owe(id, due::STREAM_DATA_BLOCKED);
+            send.credit.on_report_lost();
+            if is_held_back(send) {
+                self.owe(id, due::STREAM_DATA_BLOCKED);
+                return;
+            }
         }
-        by_connection || first.is_some()
     }
 
     /// How often data had to wait for a limit of the peer's.
@@ -618,11 +616,6 @@ impl StreamSet {
 }
 
 /// Whether the peer's limit for the stream holds the application back, and the peer was not told.
-fn waits_for_credit(send: &SendHalf) -> bool {
-    let waits = send.wants_write || send.buffer().unsent() < send.buffer().end();
-    waits && send.credit.available() == 0
-}
-
 fn is_held_back(send: &SendHalf) -> bool {
     send.wants_write && send.buffer().unsent() == send.buffer().end() && send.credit.should_report()
 }

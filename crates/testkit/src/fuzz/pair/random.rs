@@ -138,7 +138,7 @@ fn operation(rng: &mut Rng) -> Op {
         88..90 => Op::NextTimer {},
         90 => Op::FecWindow {
             on,
-            symbols: len as u8,
+            symbols: len.min(255) as u8,
         },
         91 => Op::Protect {
             on,

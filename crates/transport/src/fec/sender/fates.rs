@@ -226,9 +226,12 @@ impl FecSender {
         self.settle_doubts();
         let again = now + self.patience(false);
         let until_when = |id, tokens: &Tokens| {
-            let cover = self.repairs.cover(id).filter(|cover| cover.in_flight > 0);
-            cover.filter(|_| !tokens.is_empty() && tokens.iter().all(&useless))?;
-            Some(again)
+            let useless = !tokens.is_empty() && tokens.iter().all(&useless);
+            let is_under_way = |id| {
+                let cover = self.repairs.cover(id);
+                cover.is_some_and(|cover| cover.in_flight > 0)
+            };
+            (useless && is_under_way(id)).then_some(again)
         };
         let (id, path, tokens) = self.waiting.expire(now, until_when)?;
         self.give_up(id, path);
