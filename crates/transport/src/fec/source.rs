@@ -147,6 +147,12 @@ impl SourceWindow {
         self.entries.get(index).copied()
     }
 
+    /// What became of a symbol; `None` if nobody remembers, or a copy stands in for it.
+    pub(super) fn fate(&self, id: u64) -> Option<SymbolFate> {
+        let entry = self.get(id).filter(|entry| !entry.copied)?;
+        Some(entry.fate)
+    }
+
     /// The first symbol from `id` on that the peer is not known to have; one that is not remembered, if there is
     /// none. Settled symbols stay settled, and runs of them grow together where they are walked: a question costs
     /// a logarithm of what is remembered, amortised, however often the same one is put.

@@ -26,7 +26,7 @@ mod contract_tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{LossEstimate, Strength};
+use super::{LossEstimate, Strength, SymbolFate};
 use crate::{
     message::MessageOutlook,
     time::Instant,
@@ -279,6 +279,11 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     /// A packet without a repair symbol came back.
     fn on_round_trip(&mut self, now: Instant, packet: Measured) {
         let _ = (now, packet);
+    }
+    /// What became of source symbols, before each question: `known`, the largest ID of one that the peer has (`None` also where several
+    /// paths carry them), and the `fate` of one by its ID; `None` for one that is not remembered, or that travels on another path too.
+    fn look(&mut self, now: Instant, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) {
+        let _ = (now, known, fate);
     }
     /// What to send now.
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs;

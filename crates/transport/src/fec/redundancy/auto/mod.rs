@@ -39,7 +39,10 @@ use super::{
     Measured, Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs,
     options::Options, quirl::Quirl,
 };
-use crate::{fec::loss_monitor::KNOWN_LOSSES, time::Instant};
+use crate::{
+    fec::{SymbolFate, loss_monitor::KNOWN_LOSSES},
+    time::Instant,
+};
 
 /// Losses that packets spared by congestion would have had, were they lost at random, from which that none was
 /// says that none is: by chance that would be so once in a hundred times or less.
@@ -342,6 +345,10 @@ impl RedundancyScheduler for Auto {
         self.waits.on_round_trip(now, packet);
         self.effect
             .on_round_trip(now, packet.round_trip, packet.after_repair);
+    }
+
+    fn look(&mut self, now: Instant, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) {
+        self.deadlines.look(now, known, fate);
     }
 
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {

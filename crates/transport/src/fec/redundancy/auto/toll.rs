@@ -38,7 +38,7 @@ const TELLING: f64 = 64.0;
 const LONGER: u32 = 3;
 /// How many repair symbols may leave at a time before so many packets beside them tell. In runs of losses a path loses as much as a
 /// short queue does, and calls for as many as that has places.
-const UNPROVEN: u16 = 2;
+const UNPROVEN: u16 = 4;
 const PROVEN: u64 = 128;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

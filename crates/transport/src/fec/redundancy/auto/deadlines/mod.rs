@@ -1,18 +1,24 @@
 //! Messages with deadlines: when the last moment is, and what is uncertain then.
 //!
 //! Owns: [`Deadlines`], which remembers what left for which deadline, and when that calls for repair symbols.
-//! Does not own: how many (`counts.rs`), what is weighed without deadlines (`../mod.rs`).
+//! Does not own: how many (`counts.rs`), what a message is worth (`price.rs`), what is weighed without deadlines (`../mod.rs`).
 
 mod counts;
+mod price;
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
+
+use price::Price;
 
 use super::{
     model::{Chain, Odds},
     slot,
 };
 use crate::{
-    fec::redundancy::{RedundancyView, Repairs},
+    fec::{
+        SymbolFate,
+        redundancy::{RedundancyView, Repairs},
+    },
     time::{Instant, earliest},
 };
 
@@ -24,7 +30,7 @@ const LATE_OF_SEVERAL: f64 = 1e-4;
 /// RFC 9002 s6.1.2.
 const RETRY: f64 = 9.0 / 8.0;
 /// What timers may take of the time that is left to a message.
-const MARGIN: Duration = Duration::from_millis(3);
+const MARGIN: Duration = Duration::from_micros(1_500);
 /// How long repair symbols wait at a time for what is sent again.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// Packets for which there is time for so many retransmissions need no repair symbol.
@@ -33,6 +39,8 @@ const ENOUGH: u32 = 3;
 const OF_MESSAGE: f64 = 6.0;
 /// Repair symbols to reckon with, by losses to be expected.
 const AHEAD: f64 = 6.0;
+/// Repair symbols that may be due at the last moment for what is told of by then. Others leave before.
+const AT_LAST: f64 = 8.0;
 /// Pieces that are remembered; older ones are left to retransmission.
 const PIECES: usize = 64;
 
@@ -51,12 +59,40 @@ struct Piece {
     before: u32,
     /// Nothing will be known of their fate until then.
     blind: bool,
+    /// When their fate should be known.
+    told: Instant,
+    /// How many of them may be lost.
+    open: u64,
+    /// How many of those are, since a later packet has arrived.
+    lost: u64,
+}
+
+impl Piece {
+    /// Leaves the symbols up to the first that is lost whose fate is open, none if there is none; returns what follows.
+    fn narrow(&mut self, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) -> Self {
+        let is_open = |id: &u64| fate(*id) == Some(SymbolFate::InFlight);
+        let is_lost =
+            |id: &u64| matches!(fate(*id), Some(SymbolFate::Waiting | SymbolFate::Resent));
+        let end = self.ids.end;
+        let start = self.ids.clone().find(is_open).unwrap_or(end);
+        let until = (start..end).find(is_lost).unwrap_or(end);
+        let open = (start..until).filter(is_open);
+        self.open = open.clone().count() as u64;
+        self.lost = open.clone().filter(|id| Some(*id) < known).count() as u64;
+        self.ids = start..open.max().map_or(start, |last| last + 1);
+        Self {
+            ids: until..end,
+            ..self.clone()
+        }
+    }
 }
 
 /// What repair symbols are due for.
 #[derive(Debug)]
 struct Due {
     ids: Range<u64>,
+    open: u64,
+    lost: u64,
     before: u32,
     blind: bool,
     messages: u64,
@@ -78,6 +114,8 @@ pub(super) struct Deadlines {
     sizes: VecDeque<(Instant, u64)>,
     /// Repair symbols that left before the last moment: over source symbols below this, and how many.
     early: VecDeque<(u64, u16)>,
+    /// What a message in time is worth.
+    price: Price,
 }
 
 impl Deadlines {
@@ -110,6 +148,8 @@ impl Deadlines {
         };
         if self.newest.is_none_or(|newest| deadline > newest) {
             self.newest = Some(deadline);
+            self.price.on_message();
+            self.make_way(view);
             // A message begins: what it has now is what there is at first.
             self.usual = slack;
             if self.sizes.len() >= PIECES {
@@ -145,8 +185,9 @@ impl Deadlines {
             && newest.blind == blind
         {
             newest.ids.end = id + 1;
+            newest.open += 1;
+            newest.told = view.now + view.probe_timeout;
             if blind && self.usual >= view.probe_timeout {
-                // More are due for what is told of.
                 newest.last = newest.last - slots((AHEAD * losses).min(1.0));
             }
             return;
@@ -154,15 +195,58 @@ impl Deadlines {
         if self.pieces.len() >= PIECES {
             self.pieces.pop_front();
         }
+        // More are due for what is told of.
+        let ahead = match (before, blind) {
+            (0, false) => 1.0,
+            (0, true) if self.usual < view.probe_timeout => 0.0,
+            _ => AT_LAST,
+        };
         self.pieces.push_back(Piece {
             ids: id..id + 1,
             deadline,
-            last: view.now + slack.saturating_sub(if blind { Duration::ZERO } else { slots(1.0) }),
+            last: view.now + slack.saturating_sub(slots(ahead)),
             until: deadline - view.one_way_delay,
             held: false,
             before,
             blind,
+            told: view.now + view.probe_timeout,
+            open: 1,
+            lost: 0,
         });
+    }
+
+    /// A message begins to leave: what is due while it does goes before it, if there is nothing more to wait for.
+    fn make_way(&mut self, view: &RedundancyView) {
+        let packets = view.waiting_bytes as f64 / view.datagram_bytes.max(1) as f64;
+        let takes = Duration::try_from_secs_f64(packets * slot(view)).unwrap_or_default();
+        for piece in &mut self.pieces {
+            let known = !piece.blind && piece.before == 0 && piece.told <= view.now;
+            if known && piece.last < view.now + takes {
+                piece.last = piece.last.min(view.now);
+            }
+        }
+    }
+
+    /// What became of source symbols: of what is due at `now` only those are of interest that may be lost. Those between
+    /// them that are, and go out again, would have to be rebuilt too: repair symbols go over what is on one side of these.
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        known: Option<u64>,
+        fate: &dyn Fn(u64) -> Option<SymbolFate>,
+    ) {
+        let mut index = 0;
+        while let Some(piece) = self.pieces.get_mut(index) {
+            index += 1;
+            if piece.blind || piece.last > now {
+                continue;
+            }
+            let rest = piece.narrow(known, fate);
+            if !rest.ids.is_empty() && self.pieces.len() < PIECES {
+                self.pieces.insert(index, rest);
+            }
+        }
+        self.pieces.retain(|piece| !piece.ids.is_empty());
     }
 
     /// So many repair symbols leave before they are due, over all that left.
@@ -214,7 +298,9 @@ impl Deadlines {
         }
         self.early.retain(|(end, _)| *end > open);
         while let Some(due) = self.take(view) {
-            let mut repairs = counts::called_for(view, &due, open, odds);
+            let price = self.price.of(view, odds.chain);
+            let (mut repairs, late) = counts::called_for(view, &due, open, odds, price);
+            self.price.on_late(late);
             if due.blind {
                 let end = if due.alone { due.ids.end } else { view.sources };
                 let ids = due.ids.start.max(open)..end;
@@ -248,6 +334,8 @@ impl Deadlines {
         let piece = self.pieces.remove(index)?;
         let mut due = Due {
             ids: piece.ids,
+            open: piece.open,
+            lost: piece.lost,
             before: piece.before,
             blind: piece.blind,
             messages: 1,
@@ -296,8 +384,8 @@ fn late_after(chain: Chain, again_lost: f64, retries: u32) -> f64 {
 /// was.
 fn margin(view: &RedundancyView) -> Duration {
     let slot = Duration::try_from_secs_f64(slot(view)).unwrap_or(Duration::MAX);
-    // Four deviations and the peer's delay, of which the way there has half.
-    let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
+    // Of four deviations and the peer's delay the way there has half, and it is seldom so late.
+    let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 4;
     MARGIN
         .saturating_add(slot.min(view.smoothed_rtt / 8))
         .saturating_add(spread)
@@ -432,6 +520,71 @@ mod tests {
         assert_eq!(asked(1, 0.98), 1);
         assert!((3..=4).contains(&asked(1, 1.0 / 3.0)));
         assert_eq!(asked(50, 1.0 / 3.0), 1);
+    }
+
+    /// One message of so many packets at 0, due at 250, of which `fates` tell when its last moment has come.
+    fn asked_about(fates: &[SymbolFate], rate: f64) -> Vec<Repairs> {
+        let packets = fates.len() as u64;
+        let mut auto = auto("");
+        for sources in 1..=packets {
+            auto.ask(
+                Occasion::SlotFree,
+                &packet(0, sources, sources as u16, 250, rate),
+            );
+        }
+        let last = packet(198, packets, packets as u16, 250, rate);
+        let of = |id: u64| fates.get(usize::try_from(id).unwrap()).copied();
+        let known = fates.iter().rposition(|fate| fate.is_settled());
+        let known = known.map(|id| id as u64);
+        let mut asked = Vec::new();
+        for _ in 0..=packets {
+            auto.look(last.now, known, &of);
+            asked.push(auto.ask(Occasion::Timer, &last));
+        }
+        assert_eq!(asked.pop(), Some(Repairs::NONE));
+        asked.retain(|repairs| repairs.count > 0);
+        asked
+    }
+
+    #[test]
+    fn only_what_may_be_lost_is_covered() {
+        use SymbolFate::{Acked, InFlight, Recovered};
+        // The oldest open symbol of all is another message's.
+        assert_eq!(asked_about(&[Acked, Recovered, Acked], 0.02), []);
+        let asked = asked_about(&[Acked, InFlight, Acked, InFlight, Acked], 0.02);
+        let ids: Vec<_> = asked.iter().map(|r| (r.window, r.behind)).collect();
+        assert_eq!(ids, [(3, 1)]);
+        let one = asked_about(&[Acked, Acked, Acked, InFlight, Acked], 0.02)[0];
+        assert!(one.count < asked[0].count, "{one:?} {asked:?}");
+    }
+
+    /// A repair symbol over a lost packet that went out again would have to rebuild it too.
+    #[test]
+    fn what_went_out_again_is_not_covered() {
+        use SymbolFate::{Acked, InFlight, Resent, Waiting};
+        let asked = asked_about(
+            &[Resent, InFlight, Acked, Resent, Waiting, Acked, InFlight],
+            0.02,
+        );
+        let ids: Vec<_> = asked.iter().map(|r| (r.window, r.behind)).collect();
+        assert_eq!(ids, [(1, 5), (1, 0)]);
+    }
+
+    /// Repair symbols of one message would wait behind the next, which is long.
+    #[test]
+    fn what_is_due_while_a_message_leaves_goes_before_it() {
+        let due = |waiting_bytes: u64, now: u64| {
+            let mut auto = auto("");
+            auto.ask(Occasion::SlotFree, &packet(0, 1, 1, 250, 0.02));
+            let next = RedundancyView {
+                waiting_bytes,
+                ..packet(now, 2, 2, 250 + now, 0.02)
+            };
+            auto.ask(Occasion::SlotFree, &next).count > 0
+        };
+        assert!(due(400_000, 190));
+        assert!(!due(0, 190), "a short one is no reason");
+        assert!(!due(400_000, 125), "its acknowledgement may still come");
     }
 
     #[test]
