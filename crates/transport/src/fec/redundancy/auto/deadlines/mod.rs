@@ -582,9 +582,9 @@ mod tests {
             };
             auto.ask(Occasion::SlotFree, &next).count > 0
         };
-        assert!(due(400_000, 190));
-        assert!(!due(0, 190), "a short one is no reason");
-        assert!(!due(400_000, 125), "its acknowledgement may still come");
+        assert!(due(100_000, 185));
+        assert!(!due(0, 185), "a short one is no reason");
+        assert!(!due(100_000, 125), "its acknowledgement may still come");
     }
 
     #[test]
