@@ -487,6 +487,42 @@ fn what_repair_symbols_may_have_saved_is_not_given_up() {
     }
 }
 
+/// Of a long message some packets are known to be lost and go out again before the last moment, and others are not: repair symbols go
+/// over these alone, and behind what goes out again.
+#[test]
+fn long_messages_are_saved_in_parts() {
+    let run = |redundancy: &str| {
+        let mut link = wire(20, 75);
+        link.forward.loss = LossModel::Gilbert {
+            probability: 0.06,
+            mean_burst: 3.0,
+            max_burst: None,
+        };
+        let mut net = pair(Setup::new(9, link).both(|config| {
+            config.congestion = congestion::registry::by_name("bbr3-taut").unwrap();
+            config.fec.redundancy = registry::parse(redundancy).unwrap();
+            config.fec.decode = true;
+        }));
+        for _ in 0..1_000 {
+            send(&mut net, 30_000, Some(250 * MS));
+            net.run_for(67 * MS);
+            received(&mut net);
+        }
+        net.run_for(5 * SECOND);
+        received(&mut net);
+        let fates = fates(&net);
+        let fates = fates.values().map(|report| report.fate);
+        let late = fates.filter(|fate| *fate != MessageFate::OnTime).count();
+        let path = net.client_connection().path_stats(PathId::ZERO);
+        let sent = path.unwrap().recovery.packets_sent;
+        println!("{redundancy}: {late} late, {sent} packets");
+        late
+    };
+    let plain = run("none");
+    let auto = run("auto");
+    assert!(auto * 5 < plain, "{auto} late, {plain} without");
+}
+
 #[test]
 fn the_end_of_the_connection_is_a_fate() {
     let mut net = pair(Setup::new(10, calm()));

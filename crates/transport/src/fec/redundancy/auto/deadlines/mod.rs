@@ -30,7 +30,7 @@ const LATE_OF_SEVERAL: f64 = 1e-4;
 /// RFC 9002 s6.1.2.
 const RETRY: f64 = 9.0 / 8.0;
 /// What timers may take of the time that is left to a message.
-const MARGIN: Duration = Duration::from_micros(1_500);
+const MARGIN: Duration = Duration::from_millis(2);
 /// How long repair symbols wait at a time for what is sent again.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// Packets for which there is time for so many retransmissions need no repair symbol.
@@ -384,8 +384,8 @@ fn late_after(chain: Chain, again_lost: f64, retries: u32) -> f64 {
 /// was.
 fn margin(view: &RedundancyView) -> Duration {
     let slot = Duration::try_from_secs_f64(slot(view)).unwrap_or(Duration::MAX);
-    // Of four deviations and the peer's delay the way there has half, and it is seldom so late.
-    let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 4;
+    // Four deviations and the peer's delay, of which the way there has half.
+    let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
     MARGIN
         .saturating_add(slot.min(view.smoothed_rtt / 8))
         .saturating_add(spread)

@@ -9,8 +9,10 @@ use super::aim;
 use crate::fec::redundancy::{RedundancyView, auto::model::Chain};
 
 /// What a repair symbol saves at least, in aims.
-const LEAST: f64 = 5.0;
-/// More where more than this part of the aim is late for that. Of runs of losses less is known.
+const USUAL: f64 = 5.0;
+/// The same where too much is late all the same: what is late for other reasons no repair symbol saves.
+const LEAST: f64 = 2.0;
+/// Less where more than this part of the aim is late for that. Of runs of losses less is known.
 const PART: f64 = 0.5;
 /// Messages on which the share rests, about.
 const RESTS_ON: f64 = 512.0;
@@ -36,7 +38,8 @@ impl Price {
     pub(super) fn of(&self, view: &RedundancyView, chain: Chain) -> f64 {
         let aim = aim(view);
         let most = PART * aim * chain.q.sqrt();
-        LEAST * aim * (most / self.late.max(most)).powi(2)
+        let part = most / self.late.max(most);
+        aim * f64::max(USUAL * part * part, LEAST)
     }
 }
 
@@ -45,7 +48,6 @@ mod tests {
     use super::{super::super::tests::view, *};
 
     const SINGLE: Chain = Chain { p: 0.08, q: 0.92 };
-    const RUNS: Chain = Chain { p: 0.01, q: 0.33 };
 
     #[test]
     fn the_more_are_late_the_less_a_repair_symbol_has_to_save() {
@@ -59,8 +61,8 @@ mod tests {
             price.on_late(0.004);
         }
         let of_late = price.of(&view, SINGLE);
-        assert!(of_late < usual / 20.0, "{of_late}");
-        assert!(price.of(&view, RUNS) < of_late);
+        assert!(of_late < usual / 2.0, "{of_late}");
+        assert!(of_late > usual / 3.0, "{of_late}");
         for _ in 0..5_000 {
             price.on_message();
         }
