@@ -82,8 +82,11 @@ fn enough(late: &Late, aim: impl Fn(u16) -> f64) -> u16 {
     enough.map_or(MOST as u16, |(count, _)| count)
 }
 
-/// The repair symbols, `least` or more, that are worth most: each is worth as much as `price` messages in time.
+/// The repair symbols, `least` or more, that are worth most: each is worth as much as `price` messages in time. None if none help.
 fn worth(late: &Late, least: u16, price: f64) -> u16 {
+    if late.last() > late.first().map(|none| none - price).as_ref() {
+        return 0;
+    }
     let loss = |(count, late): &(u16, &f64)| f64::from(*count) * price + **late;
     let counts = (0..).zip(late).skip(least.into());
     let best = counts.min_by(|one, other| loss(one).total_cmp(&loss(other)));

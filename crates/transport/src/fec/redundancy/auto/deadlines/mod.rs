@@ -68,17 +68,20 @@ struct Piece {
 }
 
 impl Piece {
-    /// Leaves the symbols up to the first that is lost whose fate is open, none if there is none; returns what follows.
+    /// Leaves the symbols up to the first that went out again, of these from the first to the last that the peer may lack, none if
+    /// there is none; returns what follows.
     fn narrow(&mut self, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) -> Self {
-        let is_open = |id: &u64| fate(*id) == Some(SymbolFate::InFlight);
-        let is_lost =
-            |id: &u64| matches!(fate(*id), Some(SymbolFate::Waiting | SymbolFate::Resent));
+        // What waits for a repair symbol has nothing else to wait for.
+        let waits = |id: &u64| fate(*id) == Some(SymbolFate::Waiting);
+        let is_open = |id: &u64| fate(*id) == Some(SymbolFate::InFlight) || waits(id);
+        let is_resent = |id: &u64| fate(*id) == Some(SymbolFate::Resent);
         let end = self.ids.end;
         let start = self.ids.clone().find(is_open).unwrap_or(end);
-        let until = (start..end).find(is_lost).unwrap_or(end);
+        let until = (start..end).find(is_resent).unwrap_or(end);
         let open = (start..until).filter(is_open);
+        let is_lost = |id: &u64| Some(*id) < known || waits(id);
         self.open = open.clone().count() as u64;
-        self.lost = open.clone().filter(|id| Some(*id) < known).count() as u64;
+        self.lost = open.clone().filter(is_lost).count() as u64;
         self.ids = start..open.max().map_or(start, |last| last + 1);
         Self {
             ids: until..end,
@@ -148,19 +151,20 @@ impl Deadlines {
         };
         if self.newest.is_none_or(|newest| deadline > newest) {
             self.newest = Some(deadline);
-            self.price.on_message();
-            self.make_way(view);
             // A message begins: what it has now is what there is at first.
             self.usual = slack;
+        }
+        let new = u64::from(!view.repeats);
+        let known = self.sizes.iter_mut().rev().find(|(of, _)| *of == deadline);
+        if let Some((_, size)) = known {
+            *size += new;
+        } else {
+            self.price.on_message();
+            self.make_way(view);
             if self.sizes.len() >= PIECES {
                 self.sizes.pop_front();
             }
-            self.sizes.push_back((deadline, 0));
-        }
-        if let Some((newest, size)) = self.sizes.back_mut()
-            && *newest == deadline
-        {
-            *size += u64::from(!view.repeats);
+            self.sizes.push_back((deadline, new));
         }
         let before = retries(view, self.usual).saturating_sub(retries(view, slack));
         // Of what is sent again, time tells how often.
@@ -236,13 +240,25 @@ impl Deadlines {
         fate: &dyn Fn(u64) -> Option<SymbolFate>,
     ) {
         let mut index = 0;
-        while let Some(piece) = self.pieces.get_mut(index) {
+        loop {
+            let full = self.pieces.len() >= PIECES;
+            let Some(piece) = self.pieces.get_mut(index) else {
+                break;
+            };
             index += 1;
-            if piece.blind || piece.last > now {
+            // What is told of may be due at once: where it makes way.
+            let may_be_due = piece.last <= now || piece.before == 0 && piece.told <= now;
+            if piece.blind || !may_be_due {
                 continue;
             }
+            let whole = piece.ids.clone();
             let rest = piece.narrow(known, fate);
-            if !rest.ids.is_empty() && self.pieces.len() < PIECES {
+            if rest.ids.is_empty() {
+                continue;
+            }
+            if full {
+                piece.ids = whole;
+            } else {
                 self.pieces.insert(index, rest);
             }
         }
@@ -563,11 +579,36 @@ mod tests {
     fn what_went_out_again_is_not_covered() {
         use SymbolFate::{Acked, InFlight, Resent, Waiting};
         let asked = asked_about(
-            &[Resent, InFlight, Acked, Resent, Waiting, Acked, InFlight],
+            &[Resent, InFlight, Acked, Resent, Acked, Waiting, InFlight],
             0.02,
         );
         let ids: Vec<_> = asked.iter().map(|r| (r.window, r.behind)).collect();
-        assert_eq!(ids, [(1, 5), (1, 0)]);
+        assert_eq!(ids, [(1, 5), (2, 0)], "what waits for one is");
+    }
+
+    #[test]
+    fn what_makes_way_is_narrowed_too() {
+        let fates = [SymbolFate::Resent, SymbolFate::Acked, SymbolFate::InFlight];
+        let mut auto = auto("");
+        for sources in 1..=3_u16 {
+            auto.ask(
+                Occasion::SlotFree,
+                &packet(0, sources.into(), sources, 250, 0.02),
+            );
+        }
+        let next = RedundancyView {
+            waiting_bytes: 100_000,
+            ..packet(185, 4, 4, 435, 0.02)
+        };
+        let of = |id: u64| fates.get(usize::try_from(id).unwrap()).copied();
+        auto.look(next.now, Some(1), &of);
+        let due = auto.ask(Occasion::SlotFree, &next);
+        assert_eq!((due.window, due.behind), (1, 1));
+    }
+
+    #[test]
+    fn what_no_repair_symbols_rebuild_gets_none() {
+        assert_eq!(asked_about(&[SymbolFate::Waiting; 30], 0.02), []);
     }
 
     /// Repair symbols of one message would wait behind the next, which is long.
