@@ -280,8 +280,8 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     fn on_round_trip(&mut self, now: Instant, packet: Measured) {
         let _ = (now, packet);
     }
-    /// What became of source symbols, before each question: `known`, the largest ID of one that the peer has (`None` also where several
-    /// paths carry them), and the `fate` of one by its ID; `None` for one that is not remembered, or that travels on another path too.
+    /// What became of source symbols, before each question where one path carries them: `known`, the largest ID of one that the peer
+    /// has, and the `fate` of one by its ID; `None` for one that is not remembered, or that travels on another path too.
     fn look(&mut self, now: Instant, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) {
         let _ = (now, known, fate);
     }

@@ -165,10 +165,12 @@ impl FecSender {
         self.plain_bytes = 0;
         let newest = (occasion == Occasion::SlotFree).then_some(self.newest);
         let view = self.view(now, newest);
-        let source = &self.source;
-        // Of several paths the slower ones tell later.
-        let known = source.largest_known().filter(|_| view.paths <= 1);
-        self.scheduler.look(now, known, &|id| source.fate(id));
+        // Of several paths the slower ones tell later, and copies stand in for symbols.
+        if !view.several {
+            let source = &self.source;
+            let known = source.largest_known();
+            self.scheduler.look(now, known, &|id| source.fate(id));
+        }
         let wanted = self.scheduler.ask(occasion, &view);
         if occasion == Occasion::BurstEnd {
             self.burst_bytes = 0;

@@ -5,6 +5,7 @@
 
 mod counts;
 mod price;
+mod several;
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
@@ -31,6 +32,8 @@ const LATE_OF_SEVERAL: f64 = 1e-4;
 const RETRY: f64 = 9.0 / 8.0;
 /// What timers may take of the time that is left to a message.
 const MARGIN: Duration = Duration::from_millis(2);
+/// The same over several paths, of which one may be just in time.
+const MARGIN_OF_SEVERAL: Duration = Duration::from_millis(3);
 /// How long repair symbols wait at a time for what is sent again.
 const PATIENCE: Duration = Duration::from_millis(1);
 /// Packets for which there is time for so many retransmissions need no repair symbol.
@@ -202,7 +205,8 @@ impl Deadlines {
         // More are due for what is told of.
         let ahead = match (before, blind) {
             (0, false) => 1.0,
-            (0, true) if self.usual < view.probe_timeout => 0.0,
+            (0, true) if self.usual < view.probe_timeout || view.several => 0.0,
+            _ if view.several => 1.0,
             _ => AT_LAST,
         };
         self.pieces.push_back(Piece {
@@ -221,6 +225,9 @@ impl Deadlines {
 
     /// A message begins to leave: what is due while it does goes before it, if there is nothing more to wait for.
     fn make_way(&mut self, view: &RedundancyView) {
+        if view.several {
+            return;
+        }
         let packets = view.waiting_bytes as f64 / view.datagram_bytes.max(1) as f64;
         let takes = Duration::try_from_secs_f64(packets * slot(view)).unwrap_or_default();
         for piece in &mut self.pieces {
@@ -315,7 +322,11 @@ impl Deadlines {
         self.early.retain(|(end, _)| *end > open);
         while let Some(due) = self.take(view) {
             let price = self.price.of(view, odds.chain);
-            let (mut repairs, late) = counts::called_for(view, &due, open, odds, price);
+            let (mut repairs, late) = if view.several {
+                (several::called_for(view, &due, open, odds), 0.0)
+            } else {
+                counts::called_for(view, &due, open, odds, price)
+            };
             self.price.on_late(late);
             if due.blind {
                 let end = if due.alone { due.ids.end } else { view.sources };
@@ -402,7 +413,12 @@ fn margin(view: &RedundancyView) -> Duration {
     let slot = Duration::try_from_secs_f64(slot(view)).unwrap_or(Duration::MAX);
     // Four deviations and the peer's delay, of which the way there has half.
     let spread = view.probe_timeout.saturating_sub(view.smoothed_rtt) / 8;
-    MARGIN
+    let margin = if view.several {
+        MARGIN_OF_SEVERAL
+    } else {
+        MARGIN
+    };
+    margin
         .saturating_add(slot.min(view.smoothed_rtt / 8))
         .saturating_add(spread)
 }
