@@ -8,7 +8,7 @@ use super::{
     ByCompany, Fates, InBurst, Measured, Occasion, RedundancyView, Repairs, flec, registry,
 };
 use crate::{
-    fec::{LossEstimate, Strength},
+    fec::{LossEstimate, Strength, SymbolFate},
     time::Instant,
     units::Rate,
 };
@@ -125,6 +125,14 @@ fn measured(view: &RedundancyView) -> Measured {
     }
 }
 
+/// What became of a source symbol: all there is, of neighbours and from view to view another.
+fn fate(view: &RedundancyView, id: u64) -> Option<SymbolFate> {
+    use SymbolFate::{Acked, InFlight, Recovered, Resent, Waiting};
+    let fates = [InFlight, Acked, Recovered, Waiting, Resent].map(Some);
+    let index = id.wrapping_add(view.held.into()) % 6;
+    fates.get(index as usize).copied().flatten()
+}
+
 fn occasion() -> impl Strategy<Value = Occasion> {
     prop::sample::select(vec![
         Occasion::SlotFree,
@@ -143,6 +151,8 @@ proptest! {
             let mut scheduler = factory.build();
             for (occasion, view) in &asked {
                 scheduler.protects(view);
+                let known = view.idle.then_some(view.uncovered);
+                scheduler.look(view.now, known, &|id| fate(view, id));
                 let repairs = scheduler.ask(*occasion, view);
                 let quirl = scheduler.name().starts_with("quirl");
                 prop_assert!(quirl || repairs.count <= flec::MOST, "{scheduler:?} {repairs:?}");

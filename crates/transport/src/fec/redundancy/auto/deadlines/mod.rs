@@ -5,7 +5,6 @@
 
 mod counts;
 mod price;
-mod several;
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
@@ -71,6 +70,11 @@ struct Piece {
 }
 
 impl Piece {
+    /// Whether there is nothing to wait for any more.
+    fn is_told_of(&self, now: Instant) -> bool {
+        !self.blind && self.before == 0 && self.told <= now
+    }
+
     /// Leaves the symbols up to the first that went out again, of these from the first to the last that the peer may lack, none if
     /// there is none; returns what follows.
     fn narrow(&mut self, known: Option<u64>, fate: &dyn Fn(u64) -> Option<SymbolFate>) -> Self {
@@ -203,11 +207,12 @@ impl Deadlines {
             self.pieces.pop_front();
         }
         // More are due for what is told of.
-        let ahead = match (before, blind) {
-            (0, false) => 1.0,
-            (0, true) if self.usual < view.probe_timeout || view.several => 0.0,
-            _ if view.several => 1.0,
-            _ => AT_LAST,
+        let ahead = if blind && (view.several || self.usual < view.probe_timeout) {
+            0.0
+        } else if !blind && (view.several || before == 0) {
+            1.0
+        } else {
+            AT_LAST
         };
         self.pieces.push_back(Piece {
             ids: id..id + 1,
@@ -231,8 +236,7 @@ impl Deadlines {
         let packets = view.waiting_bytes as f64 / view.datagram_bytes.max(1) as f64;
         let takes = Duration::try_from_secs_f64(packets * slot(view)).unwrap_or_default();
         for piece in &mut self.pieces {
-            let known = !piece.blind && piece.before == 0 && piece.told <= view.now;
-            if known && piece.last < view.now + takes {
+            if piece.is_told_of(view.now) && piece.last < view.now + takes {
                 piece.last = piece.last.min(view.now);
             }
         }
@@ -254,7 +258,7 @@ impl Deadlines {
             };
             index += 1;
             // What is told of may be due at once: where it makes way.
-            let may_be_due = piece.last <= now || piece.before == 0 && piece.told <= now;
+            let may_be_due = piece.last <= now || piece.is_told_of(now);
             if piece.blind || !may_be_due {
                 continue;
             }
@@ -322,11 +326,7 @@ impl Deadlines {
         self.early.retain(|(end, _)| *end > open);
         while let Some(due) = self.take(view) {
             let price = self.price.of(view, odds.chain);
-            let (mut repairs, late) = if view.several {
-                (several::called_for(view, &due, open, odds), 0.0)
-            } else {
-                counts::called_for(view, &due, open, odds, price)
-            };
+            let (mut repairs, late) = counts::called_for(view, &due, open, odds, price);
             self.price.on_late(late);
             if due.blind {
                 let end = if due.alone { due.ids.end } else { view.sources };
