@@ -488,7 +488,7 @@ fn what_repair_symbols_may_have_saved_is_not_given_up() {
 }
 
 /// Of a long message some packets are known to be lost and go out again before the last moment, and others are not: repair symbols go
-/// over these alone, and behind what goes out again.
+/// over these alone.
 #[test]
 fn long_messages_are_saved_in_parts() {
     let run = |redundancy: &str| {

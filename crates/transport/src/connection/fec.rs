@@ -465,16 +465,6 @@ impl Connection {
         })
     }
 
-    /// Whether what is sent again goes before repair symbols: those may save a message, without what is known to be lost it is late.
-    /// Not while new data waits beside it, behind which repair symbols would wait as well.
-    pub(super) fn resends_for_deadlines(&self, now: Instant) -> bool {
-        let resends = || {
-            let waiting = self.streams.most_urgent();
-            waiting.is_some_and(|waiting| waiting.has_lost() && !waiting.is_mixed())
-        };
-        self.messages.has_deadline_after(now) && resends()
-    }
-
     /// A packet with a repair symbol, alone in its datagram, of at most `limit` bytes. Returns how
     /// many it has. The caller asked congestion control.
     fn build_repair(

@@ -228,7 +228,6 @@ impl Connection {
         if load.takes_any()
             && self.fec.has_repairs()
             && !self.has_choice_of_paths()
-            && !self.resends_for_deadlines(now)
             && let Some(repair) = self.transmit_repairs(now, id, buf, ecn, max_segments)
         {
             return Some(repair);

@@ -107,12 +107,6 @@ impl Messages {
         outgoing.is_some_and(|outgoing| outgoing.is_overdue(now, stream))
     }
 
-    /// Whether the deadline of some message under way is still to come.
-    pub(crate) fn has_deadline_after(&self, now: Instant) -> bool {
-        let outgoing = self.outgoing.as_ref();
-        outgoing.is_some_and(|outgoing| outgoing.has_deadline_after(now))
-    }
-
     /// What is known of messages to come. `arrival`: when a packet that leaves now is there.
     pub fn outlook(&self, arrival: Instant, streams: &StreamSet) -> MessageOutlook {
         let outgoing = self.outgoing.as_ref();

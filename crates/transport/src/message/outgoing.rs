@@ -393,11 +393,6 @@ impl Outgoing {
 
     // ---- Time ----
 
-    pub(super) fn has_deadline_after(&self, now: Instant) -> bool {
-        let last = self.deadlines.last();
-        last.is_some_and(|(deadline, _)| *deadline > now)
-    }
-
     pub(super) fn timer(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         let hope = self.hopes.first().map(|(deadline, _)| *deadline);
