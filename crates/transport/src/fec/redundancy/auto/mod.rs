@@ -368,6 +368,8 @@ impl RedundancyScheduler for Auto {
             self.waits.least_time_of(full),
             self.waits.most_time_of(full),
         );
+        self.strain
+            .on_link(self.waits.packet_time_if_delays_vary(view));
         if self.spare.note(occasion, view) {
             let bursts = Bursts {
                 interval: self.spare.interval(view),

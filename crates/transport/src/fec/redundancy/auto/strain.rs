@@ -17,6 +17,10 @@ const ALONE: Duration = Duration::from_secs(1);
 const PART: u32 = 5;
 /// Nor is one seen that is shorter.
 const LEAST: Duration = Duration::from_millis(2);
+/// As many other packets for each repair symbol of this connection, at most, come to a queue that grows by repair symbols.
+const OTHERS: f64 = 4.0;
+/// A queue that would be longer than what left could make it has stood for so long, and is no chance.
+const STANDS: Duration = Duration::from_secs(1);
 /// For how long none leaves once several at a time filled a queue, which is given to empty: from then on half as many
 /// leave at a time.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -39,6 +43,11 @@ pub(super) struct Strain {
     alone: (Lately, Duration),
     /// When repair symbols were asked for last, and how many at a time at most since they filled a queue.
     used: Option<(Instant, u16)>,
+    /// Seconds that the link takes for a packet, at most, where delays vary.
+    packet: Option<f64>,
+    /// When the queue was last short, and repair symbols since then.
+    short: Option<Instant>,
+    since_short: u32,
     /// Repair symbols filled a queue, and it has not emptied.
     filled: bool,
     /// None leaves that filled a queue.
@@ -53,6 +62,11 @@ impl Strain {
         view.lifetime
             .unwrap_or_default()
             .max(view.smoothed_rtt.saturating_mul(2))
+    }
+
+    /// Delays vary on the way, whose link takes at most so many seconds for a packet; `None` if they do not as far as is known.
+    pub(super) fn on_link(&mut self, packet: Option<f64>) {
+        self.packet = packet;
     }
 
     /// Sees how the path is. Whether repair symbols have just filled a queue.
@@ -84,12 +98,25 @@ impl Strain {
         let limit = (time.saturating_sub(base / 2) / PART).max(LEAST);
         if queue <= limit / 2 {
             self.filled = false;
-        } else if queue > limit && !self.filled && lately {
+            (self.short, self.since_short) = (Some(now), 0);
+        } else if queue > limit && !self.filled && lately && self.is_of_packets(now, limit / 2) {
             self.filled = true;
             self.on_filled(now, view.several);
             return true;
         }
         false
+    }
+
+    /// Whether a queue that has grown by so much may be what left since it was short, rather than a delay that varies.
+    fn is_of_packets(&self, now: Instant, grown: Duration) -> bool {
+        let stands = self
+            .short
+            .is_none_or(|at| now.saturating_since(at) >= STANDS);
+        let take = |packet| f64::from(self.since_short) * (1.0 + OTHERS) * packet;
+        stands
+            || self
+                .packet
+                .is_none_or(|packet| take(packet) >= grown.as_secs_f64())
     }
 
     fn on_filled(&mut self, now: Instant, several: bool) {
@@ -138,6 +165,7 @@ impl Strain {
     pub(super) fn on_repairs(&mut self, now: Instant, count: u16) {
         let most = self.used.map_or(0, |(_, count)| count);
         self.used = Some((now, count.max(most)));
+        self.since_short = self.since_short.saturating_add(count.into());
     }
 }
 
@@ -206,6 +234,53 @@ mod tests {
         }
         counts.dedup();
         assert_eq!(counts, [4, 2, 1]);
+    }
+
+    /// Round trips that vary by 40 ms, as a jitter of 10 ms makes them, over a fast link.
+    #[test]
+    fn delays_that_vary_are_no_queue_of_repair_symbols() {
+        let stops = |packet| {
+            let mut strain = Strain::default();
+            strain.on_link(packet);
+            let mut random = 1_u64;
+            let ticks = (0..60_000).step_by(10);
+            let forbidden = ticks.filter(|&ms| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let longer = if ms % 2_000 < 100 {
+                    0
+                } else {
+                    (random >> 33) % 40
+                };
+                let view = now(ms, longer);
+                strain.note(&view);
+                let forbids = forbids(&strain, &view);
+                if !forbids && ms > 2_000 {
+                    strain.on_repairs(view.now, 1);
+                }
+                forbids
+            });
+            forbidden.count()
+        };
+        assert_eq!(stops(Some(1e-5)), 0);
+        assert!(stops(None) > 0, "it does pass for one");
+    }
+
+    #[test]
+    fn a_queue_that_stands_is_one_even_where_delays_vary() {
+        let mut strain = Strain::default();
+        strain.on_link(Some(1e-5));
+        for ms in (0..3_300).step_by(10) {
+            let view = now(ms, if ms < 2_000 { 0 } else { 60 });
+            strain.note(&view);
+            if forbids(&strain, &view) {
+                assert!((3_000..3_300).contains(&ms), "{ms}");
+                return;
+            }
+            strain.on_repairs(view.now, 1);
+        }
+        panic!("it went on");
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Owns: [`Trains`]. Does not own: what follows of it (`waits.rs`, `spare.rs`, `effect.rs`).
 //!
 //! Packets of a burst arrive no closer to each other, in the median, than the link takes for them, however its delay varies; further
-//! apart where the pacer spreads them. (On average they arrive further apart where the delay varies but no packet overtakes another.)
-//! So what is told here is never too little for long; and where they arrive further apart than they left, it is what the link takes.
+//! apart where the pacer spreads them, or where the delay varies and no packet overtakes another. What a link takes is the same for
+//! each burst, what chance adds is not: where a quarter of the bursts arrives far closer together than half of them, that quarter
+//! tells. So what is told here is seldom too little, and not for long; and where packets arrive further apart than they left, it
+//! is what the link takes.
 
 use std::collections::VecDeque;
 
@@ -22,6 +24,8 @@ const KNOWN: usize = 8;
 const RESTS_ON: usize = 64;
 /// The link spreads packets that arrive so many times as far apart as they left.
 const SPREAD: f64 = 1.25;
+/// Where a quarter of the bursts arrives so many times closer together than half of them, delays vary.
+const VARIES: f64 = 4.0;
 
 /// What bursts of several packets tell of the link.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,15 +36,18 @@ pub(super) struct Trains {
     latest: Option<(f64, f64)>,
     /// The latest bursts.
     bursts: VecDeque<(f64, f64)>,
-    /// Seconds a byte, in the median.
+    /// Seconds a byte, in the median; that of arrivals in the first quartile where delays vary.
     left: f64,
     arrived: f64,
+    varies: bool,
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+/// The first quartile, and the median.
+fn quartiles(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let mut values: SmallVec<[f64; RESTS_ON]> = values.collect();
     values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
+    let at = |part: usize| values.get(values.len() / part).copied();
+    (at(4).unwrap_or_default(), at(2).unwrap_or_default())
 }
 
 impl Trains {
@@ -64,8 +71,11 @@ impl Trains {
                         self.bursts.pop_front();
                     }
                     self.bursts.push_back(burst);
-                    self.left = median(self.bursts.iter().map(|(left, _)| *left));
-                    self.arrived = median(self.bursts.iter().map(|(_, arrived)| *arrived));
+                    self.left = quartiles(self.bursts.iter().map(|(left, _)| *left)).1;
+                    let (quartile, median) =
+                        quartiles(self.bursts.iter().map(|(_, arrived)| *arrived));
+                    self.varies = quartile * VARIES < median;
+                    self.arrived = if self.varies { quartile } else { median };
                 }
                 self.first = Some((packet.sent, arrived, place));
             }
@@ -75,6 +85,11 @@ impl Trains {
     /// Seconds that the link takes for so many bytes, at most; `None` while no bursts of several packets told.
     pub(super) fn time_of(&self, bytes: f64) -> Option<f64> {
         (self.bursts.len() >= KNOWN).then_some(bytes * self.arrived)
+    }
+
+    /// Whether the way's delay varies by more than the link takes for a packet.
+    pub(super) fn vary(&self) -> bool {
+        self.varies && self.bursts.len() >= KNOWN
     }
 
     /// The same at least; 0 while nothing tells.
@@ -142,6 +157,34 @@ mod tests {
         let takes = trains.time_of(1_250.0).unwrap();
         // 3.2 ms on average.
         assert!((0.0..0.002).contains(&takes), "{takes}");
+    }
+
+    /// Three of four bursts are spread by chance, and what a link takes for the fourth is what it takes.
+    #[test]
+    fn what_chance_adds_is_not_what_the_link_takes() {
+        let apart = |late: [u64; 4]| {
+            let mut trains = Trains::default();
+            for burst in 0..80_u64 {
+                for packet in 0..2 {
+                    let late = late[burst as usize % 4] * packet;
+                    trains.on_round_trip(Measured {
+                        sent: Instant::ZERO + Duration::from_secs(burst),
+                        round_trip: Duration::from_millis(50 + late),
+                        after_repair: None,
+                        in_burst: Some(InBurst {
+                            burst,
+                            packets: packet as u32 + 1,
+                            bytes: 1_250 * (packet + 1),
+                        }),
+                    });
+                }
+            }
+            (trains.time_of(1_250.0).unwrap(), trains.vary())
+        };
+        assert_eq!(apart([1, 1, 14, 20]), (0.001, true));
+        // Others' packets lie between.
+        let (takes, varies) = apart([6, 8, 14, 20]);
+        assert!((0.0139..0.0141).contains(&takes) && !varies);
     }
 
     #[test]

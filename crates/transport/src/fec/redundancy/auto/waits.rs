@@ -125,6 +125,13 @@ impl Waits {
         self.trains.time_of(bytes)
     }
 
+    /// The same for one packet where the delay of the way varies by more than that.
+    pub(super) fn packet_time_if_delays_vary(&self, view: &RedundancyView) -> Option<f64> {
+        let full = view.datagram_bytes as f64;
+        let tells = self.trains.vary() && !view.several;
+        self.trains.time_of(full).filter(|_| tells)
+    }
+
     /// The same at least; 0 if that is not known.
     pub(super) fn least_time_of(&self, bytes: f64) -> f64 {
         self.trains.least_time_of(bytes)
