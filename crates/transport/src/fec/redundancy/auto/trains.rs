@@ -105,14 +105,14 @@ mod tests {
 
     use super::*;
 
-    /// Bursts of so many packets of 1,250 bytes, which arrive so many ms apart.
-    fn after(bursts: u64, packets: u32, apart_ms: f64) -> Trains {
+    /// Bursts of so many packets of 1,250 bytes, each of which comes back after so many ms, by burst and packet.
+    fn with(bursts: u64, packets: u32, round_trip_ms: impl Fn(u64, u32) -> f64) -> Trains {
         let mut trains = Trains::default();
         for burst in 0..bursts {
             for packet in 0..packets {
                 trains.on_round_trip(Measured {
                     sent: Instant::ZERO + Duration::from_secs(burst),
-                    round_trip: Duration::from_secs_f64(0.05 + f64::from(packet) * apart_ms / 1e3),
+                    round_trip: Duration::from_secs_f64(round_trip_ms(burst, packet) / 1e3),
                     after_repair: None,
                     in_burst: Some(InBurst {
                         burst,
@@ -125,6 +125,13 @@ mod tests {
         trains
     }
 
+    /// Those that arrive so many ms apart.
+    fn after(bursts: u64, packets: u32, apart_ms: f64) -> Trains {
+        with(bursts, packets, |_, packet| {
+            50.0 + f64::from(packet) * apart_ms
+        })
+    }
+
     #[test]
     fn how_far_apart_packets_arrive() {
         let takes = after(9, 4, 5.0).time_of(1_250.0).unwrap();
@@ -135,55 +142,34 @@ mod tests {
     /// Each is late by as much as chance has it, and none overtakes another.
     #[test]
     fn delays_that_vary_tell_little() {
-        let mut trains = Trains::default();
         let late = [0.0, 7.0, 3.0, 9.0, 5.0, 1.0, 8.0, 2.0, 6.0, 4.0];
-        for burst in 0..50_usize {
-            let mut arrives = 0.0_f64;
-            for packet in 0..2 {
-                let own = late[(burst * 7 + packet * (3 + burst)) % 10];
-                arrives = arrives.max(50.0 + packet as f64 + own);
-                trains.on_round_trip(Measured {
-                    sent: Instant::ZERO + Duration::from_secs(burst as u64),
-                    round_trip: Duration::from_secs_f64(arrives / 1e3),
-                    after_repair: None,
-                    in_burst: Some(InBurst {
-                        burst: burst as u64,
-                        packets: packet as u32 + 1,
-                        bytes: 1_250 * (packet as u64 + 1),
-                    }),
-                });
-            }
-        }
+        let arrives = |burst: u64, packet: u32| {
+            let packet = u64::from(packet);
+            50.0 + packet as f64 + late[(burst * 7 + packet * (3 + burst)) as usize % 10]
+        };
+        let trains = with(50, 2, |burst, packet| {
+            (0..=packet)
+                .map(|packet| arrives(burst, packet))
+                .fold(0.0, f64::max)
+        });
         let takes = trains.time_of(1_250.0).unwrap();
         // 3.2 ms on average.
         assert!((0.0..0.002).contains(&takes), "{takes}");
     }
 
-    /// Three of four bursts are spread by chance, and what a link takes for the fourth is what it takes.
+    /// Packets arrive so many ms apart, by turns.
     #[test]
     fn what_chance_adds_is_not_what_the_link_takes() {
-        let apart = |late: [u64; 4]| {
-            let mut trains = Trains::default();
-            for burst in 0..80_u64 {
-                for packet in 0..2 {
-                    let late = late[burst as usize % 4] * packet;
-                    trains.on_round_trip(Measured {
-                        sent: Instant::ZERO + Duration::from_secs(burst),
-                        round_trip: Duration::from_millis(50 + late),
-                        after_repair: None,
-                        in_burst: Some(InBurst {
-                            burst,
-                            packets: packet as u32 + 1,
-                            bytes: 1_250 * (packet + 1),
-                        }),
-                    });
-                }
-            }
+        let apart = |apart_ms: [f64; 4]| {
+            let trains = with(80, 2, |burst, packet| {
+                50.0 + f64::from(packet) * apart_ms[burst as usize % 4]
+            });
             (trains.time_of(1_250.0).unwrap(), trains.vary())
         };
-        assert_eq!(apart([1, 1, 14, 20]), (0.001, true));
+        let (takes, varies) = apart([1.0, 1.0, 14.0, 20.0]);
+        assert!((0.0009..0.0011).contains(&takes) && varies);
         // Others' packets lie between.
-        let (takes, varies) = apart([6, 8, 14, 20]);
+        let (takes, varies) = apart([6.0, 8.0, 14.0, 20.0]);
         assert!((0.0139..0.0141).contains(&takes) && !varies);
     }
 
