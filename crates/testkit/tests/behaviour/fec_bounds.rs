@@ -224,3 +224,35 @@ fn a_repair_symbol_beyond_window_bytes_is_no_error() {
         assert_eq!(data.len(), 900 * SYMBOLS as usize);
     });
 }
+
+/// A packet whose symbol was rebuilt to nonsense, or whose number another packet had, says what it says.
+#[test]
+fn a_datagram_counts_whatever_its_symbol_is_said_to_be() {
+    let (mut arena, mut peer) = arena(1_400);
+    // Of symbol 0 alone: PINGs, which may not stand in a symbol.
+    let symbol = [1; 4];
+    let mut encoder = Encoder::new(Limits::default());
+    encoder.push(&symbol).unwrap();
+    let window = CodingWindow { first: 0, len: 1 };
+    let mut repair = vec![0; encoder.repair_len(window).unwrap()];
+    let id = RepairId { window, key: 0 };
+    encoder.repair(&Rlc::DENSE, id, &mut repair).unwrap();
+    let datagram = peer.one_rtt(&[Frame::Repair(Repair {
+        first: 0,
+        count: 1,
+        key: 0,
+        symbol: &repair,
+    })]);
+    arena.send(datagram);
+    for data in [&b"first"[..], b"second"] {
+        let frame = raw::encode(&[Frame::Datagram { data }]);
+        let datagram = peer.one_rtt_bytes(&[header(0), frame].concat());
+        arena.send(datagram);
+        arena.run(50 * MS);
+        arena.on_victim(|server, _| {
+            assert_eq!(server.recv_datagram().as_deref(), Some(data));
+            assert_eq!(server.fec_stats().recovered, 0);
+        });
+    }
+    arena.assert_alive(&mut peer);
+}

@@ -188,7 +188,7 @@ impl Connection {
 
     // ---- Frames received ----
 
-    /// A SOURCE_SYMBOL header; `symbol` is the rest of its packet. Whether the symbol was known.
+    /// A SOURCE_SYMBOL header; `symbol` is the rest of its packet. Whether its frames were taken already.
     pub(crate) fn on_source_symbol(
         &mut self,
         header: SourceSymbol,

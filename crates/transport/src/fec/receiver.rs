@@ -18,8 +18,8 @@ use crate::{
 /// Repair symbols of one packet that are used; senders put one into a packet. Their coefficients cost work whatever
 /// their size, and a packet has room for a hundred that are next to empty.
 const MOST_OF_PACKET: u32 = 2;
-/// Recovered symbols that are still known once they are too old for the decoder; 8 bytes each. A network that holds their packets back
-/// for longer may have a datagram delivered twice.
+/// Recovered symbols that are remembered at least, also once they are too old for the decoder; 8 bytes each. A network that holds their
+/// packets back for longer may have a datagram delivered twice.
 const OLD: usize = 1024;
 
 /// Takes source and repair symbols, gives recovered ones, and writes SYMBOL_ACK.
@@ -27,7 +27,7 @@ const OLD: usize = 1024;
 pub struct FecReceiver {
     recovering: Recovering,
     feedback: Feedback,
-    /// The latest recovered symbols.
+    /// The latest recovered symbols whose frames were taken, [`OLD`] or as many as the decoder has.
     recovered: VecDeque<u64>,
     limits: Limits,
     /// Source symbols that the newest FEC_WINDOW grants; none was needed so far, if `None`.
@@ -56,8 +56,9 @@ impl FecReceiver {
         }
     }
 
-    /// A packet's frames from its SOURCE_SYMBOL header to its end. True if the symbol is known
-    /// already: what may not be done twice was done.
+    /// A packet's frames from its SOURCE_SYMBOL header to its end. True if the symbol was recovered and its
+    /// frames were taken: what may not be done twice was done. One that is known for another reason was not:
+    /// it made no sense, or the peer gave its number to two packets.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION for a symbol beyond what we announced.
@@ -70,7 +71,7 @@ impl FecReceiver {
         let id = self.recovering.complete(header);
         let used = self.recovering.on_source(id, symbol)?;
         self.stats.ignored += u64::from(used == Use::Nonsense);
-        Ok(used == Use::Redundant || used == Use::Stale && self.recovered.contains(&id))
+        Ok(matches!(used, Use::Redundant | Use::Stale) && self.recovered.contains(&id))
     }
 
     /// The symbol ID that a header means.
@@ -111,7 +112,7 @@ impl FecReceiver {
     /// The frames of a recovered symbol were taken: the peer need not send them again.
     pub fn on_recovered(&mut self, id: u64) {
         self.stats.recovered += 1;
-        if self.recovered.len() >= OLD {
+        if self.recovered.len() >= OLD.max(usize::from(self.limits.window_symbols())) {
             self.recovered.pop_front();
         }
         self.recovered.push_back(id);
