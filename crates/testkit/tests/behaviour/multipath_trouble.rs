@@ -586,6 +586,29 @@ fn the_close_leaves_on_a_path_that_works() {
     }
 }
 
+/// Nothing tells yet that a path is dead, and a peer that is idle would ask nothing: the other one carries the close, too.
+#[test]
+fn a_close_that_one_path_loses_is_heard() {
+    for dead in [0, 1] {
+        for side in [Side::Client, Side::Server] {
+            let mut trouble = Trouble::open(9, 2);
+            trouble.transfer(side, 300_000);
+            trouble.deliver(10 * SECOND);
+            trouble.net.run_for(SECOND);
+            trouble.set_link(dead, false);
+            trouble.on(side, |connection, now| {
+                connection.close(now, 3, bytes::Bytes::new());
+            });
+            trouble.net.run_for(50 * MS);
+            let heard = trouble.app(side.peer()).ended();
+            let as_said = |heard: &ConnectionError| {
+                matches!(heard, ConnectionError::PeerApplication { code: 3, .. })
+            };
+            assert!(heard.is_some_and(as_said), "{heard:?}");
+        }
+    }
+}
+
 #[test]
 fn a_peer_without_multipath_sees_nothing_of_it() {
     let offer = |config: &mut TransportConfig| config.multipath = Some(MultipathConfig::default());

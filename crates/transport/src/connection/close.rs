@@ -22,15 +22,28 @@ use crate::{
 };
 
 impl Connection {
-    /// CONNECTION_CLOSE at every level the peer may be able to read.
+    /// CONNECTION_CLOSE on the next path that is to carry one. Any will do that is not abandoned. RFC 10069 s3.5.
     pub(super) fn transmit_close(&mut self, now: Instant, buf: &mut [u8]) -> Option<Transmit> {
-        let State::Closing(closing) = &mut self.life.state else {
-            return None;
-        };
-        closing.pending = false;
-        let reason = closing.reason.clone();
-        // Any path will do that is not abandoned. RFC 10069 s3.5.
-        let id = closing.path;
+        loop {
+            let State::Closing(closing) = &mut self.life.state else {
+                return None;
+            };
+            let id = closing.due.pop()?;
+            let reason = closing.reason.clone();
+            if let Some(transmit) = self.transmit_close_on(now, id, &reason, buf) {
+                return Some(transmit);
+            }
+        }
+    }
+
+    /// CONNECTION_CLOSE at every level the peer may be able to read.
+    fn transmit_close_on(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        reason: &CloseReason,
+        buf: &mut [u8],
+    ) -> Option<Transmit> {
         let path = self.paths.get(id)?;
         let four_tuple = path.network.four_tuple();
         let ecn = if self.config.ecn {
@@ -47,9 +60,11 @@ impl Connection {
         // Sealing a client's Handshake packet ends its Initial keys: decide about padding before.
         let with_initial = self.keys.initial.is_some();
         let readable = self.life.confirmed || self.handshake.peer_params_seen;
+        // Other paths than the first carry 1-RTT packets alone.
+        let first = id == PathId::ZERO;
         let levels = [
-            (Level::Initial, with_initial),
-            (Level::Handshake, self.keys.handshake.is_some()),
+            (Level::Initial, first && with_initial),
+            (Level::Handshake, first && self.keys.handshake.is_some()),
             (Level::OneRtt, self.keys.one_rtt.is_some() && readable),
         ];
         let useful = levels.iter().filter(|(_, useful)| *useful);
@@ -58,7 +73,7 @@ impl Connection {
             if builder.remaining() < MIN_PACKET_ROOM {
                 break;
             }
-            if let Some(mut open) = self.fill_close(now, id, &mut builder, level, &reason) {
+            if let Some(mut open) = self.fill_close(now, id, &mut builder, level, reason) {
                 if Some(level) == last && self.side.is_client() && with_initial {
                     builder.pad_to(&mut open, MIN_INITIAL_DATAGRAM.min(size));
                 }

@@ -38,9 +38,9 @@ pub(crate) enum State {
 pub(crate) struct Closing {
     pub(crate) until: Instant,
     pub(crate) reason: CloseReason,
-    /// A close frame is to be sent.
-    pub(crate) pending: bool,
-    /// The path to send it on: the best when we closed, then the one that the peer is heard on.
+    /// The paths that a close frame is to be sent on, the first one last.
+    pub(crate) due: Vec<PathId>,
+    /// The path that answers leave on: the best when we closed, then the one that the peer is heard on.
     pub(crate) path: PathId,
     /// Datagrams received since the last one was answered, and how many it takes now.
     pub(crate) received: u32,
@@ -137,11 +137,15 @@ impl Connection {
         if self.is_closed() {
             return;
         }
+        let path = self.main_path().map_or(PathId::ZERO, |path| path.id);
+        // A peer that has nothing to say would miss a lost one until it is idle.
+        let others = self.paths.iter().filter(|other| other.id != path);
+        let others = others.filter(|other| other.is_usable() && !other.is_spent());
         let closing = Closing {
             until: now + self.closing_period(),
             reason,
-            pending: true,
-            path: self.main_path().map_or(PathId::ZERO, |path| path.id),
+            due: others.map(|path| path.id).chain([path]).collect(),
+            path,
             received: 0,
             answer_every: 1,
             answer_any_from: now + self.largest_pto(),
@@ -246,7 +250,7 @@ impl Connection {
             if enough || now >= closing.answer_any_from {
                 closing.received = 0;
                 closing.answer_any_from = now + pto;
-                closing.pending = true;
+                closing.due = vec![closing.path];
             }
         }
     }

@@ -56,13 +56,7 @@ impl Connection {
     ) -> Option<Transmit> {
         let transmit = match &self.life.state {
             State::Drained | State::Draining { .. } => None,
-            State::Closing(closing) => {
-                if closing.pending {
-                    self.transmit_close(now, buf)
-                } else {
-                    None
-                }
-            }
+            State::Closing(_) => self.transmit_close(now, buf),
             State::Handshake | State::Established => self.transmit(now, buf, max_segments.max(1)),
         };
         let Some(transmit) = transmit else {
