@@ -62,6 +62,8 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let unknown =
+            |price: &str| format!("{price}: a path may be metered, metered=BYTES or cap=BYTES");
         // An IPv6 address has colons of its own, but none of these words.
         let (end, cost) = match text.rsplit_once(':') {
             Some((end, "metered")) => (end, PathCost::metered()),
@@ -70,12 +72,12 @@ impl FromStr for Source {
                 let cost: Result<PathCost, String> = match price.split_once('=') {
                     Some(("metered", bytes)) => capped(PathCost::metered(), bytes),
                     Some(("cap", bytes)) => capped(PathCost::default(), bytes),
-                    _ => Err(format!(
-                        "{price}: a path may be metered, metered=BYTES or cap=BYTES"
-                    )),
+                    _ => Err(unknown(price)),
                 };
                 (end, cost?)
             }
+            // No interface has a colon in its name.
+            Some((end, price)) if !end.contains([':', '.']) => return Err(unknown(price)),
             _ => (text, PathCost::default()),
         };
         let end = end.parse().map_err(|error| format!("{error}"))?;

@@ -1,7 +1,6 @@
 //! Several paths against the best of them, cell by cell: how long fetches take with each scheduler.
 //!
-//! `cargo run --release -p tautline-testkit --example paths -- [--schedulers auto,ecf]
-//! [--sizes 10000,1000000] [--seeds N] [--cells NAME,NAME] [--congestion NAME] [--fetches N] [--window BYTES]`
+//! `cargo run --release -p tautline-testkit --example paths -- --help`
 //!
 //! `--fetches N`: each size N times, one after the other; times are those of all. `--window BYTES`: the size of
 //! receive windows, which then do not grow.
@@ -22,6 +21,9 @@ use tautline_transport::{
     time::Instant,
     units::{FourTuple, Rate},
 };
+
+const USAGE: &str = "paths [--schedulers auto,ecf] [--sizes 10000,1000000] [--seeds N] [--cells NAME,NAME] \
+                     [--congestion NAME] [--fetches N] [--window BYTES]";
 
 /// One leg: one-way delay and jitter in ms, loss each way in percent, rate in Mb/s.
 #[derive(Clone, Copy)]
@@ -193,7 +195,11 @@ fn main() {
         String::new(),
         "cubic".to_owned(),
     );
-    while let (Some(key), Some(value)) = (args.next(), args.next()) {
+    while let Some(key) = args.next() {
+        let (Some(value), false) = (args.next(), key == "--help") else {
+            println!("{USAGE}");
+            return;
+        };
         match key.as_str() {
             "--schedulers" => schedulers = value,
             "--sizes" => sizes = value,
@@ -202,7 +208,7 @@ fn main() {
             "--congestion" => congestion = value,
             "--window" => window = Some(value.parse().expect("bytes")),
             "--fetches" => fetches = value.parse().expect("a number"),
-            _ => panic!("unknown option {key}"),
+            _ => panic!("unknown option {key}: {USAGE}"),
         }
     }
     println!(

@@ -20,6 +20,9 @@ pub struct ReportOptions {
     /// beside several.
     #[serde(default)]
     pub best_of: Vec<String>,
+    /// The factor at whose levels that is told one by one as well: clocks that must not be mixed.
+    #[serde(default)]
+    pub best_by: Option<String>,
     /// The metrics shown, most important first.
     #[serde(default)]
     pub metrics: Vec<String>,
@@ -81,8 +84,10 @@ impl ReportOptions {
         for name in &self.best_of {
             known("report.best_of", "solution", name, &solutions)?;
         }
-        if let Some(factor) = &self.x {
-            known("report.x", "factor", factor, factors)?;
+        for (field, factor) in [("report.best_by", &self.best_by), ("report.x", &self.x)] {
+            if let Some(factor) = factor {
+                known(field, "factor", factor, factors)?;
+            }
         }
         for (index, figure) in self.paper.iter().enumerate() {
             let field = |inner: &str| format!("report.paper[{index}].{inner}");

@@ -56,6 +56,9 @@ pub(super) fn blocks(data: &Data<'_>, metric: &Shown) -> Vec<Block> {
         )),
         Block::Table(group.overall(&found)),
     ];
+    if let Some(factor) = data.best_by() {
+        blocks.push(Block::Table(group.at_levels(factor, &others)));
+    }
     if found.iter().any(|(_, found)| !found.ratios.is_empty()) {
         let against = Against {
             name: "the best of them",
@@ -121,9 +124,9 @@ impl Group<'_, '_> {
         }
     }
 
-    fn overall(&self, found: &[(usize, Comparison)]) -> Table {
+    fn columns(&self) -> Vec<Column> {
         let worse = |margin: f64| number(self.bound(margin));
-        let columns = vec![
+        vec![
             Column::text("solution"),
             Column::number("pairs", ""),
             Column::number("median ratio", "95 % interval"),
@@ -132,51 +135,79 @@ impl Group<'_, '_> {
             Column::number("points worse", format!("than {}", worse(MARGIN))),
             Column::number("worst pair", ""),
             Column::number("pairs worse", format!("than {}", worse(WORST))),
-        ];
+        ]
+    }
+
+    /// What [`Self::columns`] name of one solution at some points.
+    fn cells(&self, points: &[usize], solution: usize, found: &Comparison) -> Vec<Cell> {
+        let mut medians = Vec::new();
+        for point in points {
+            let here = self.compared(&[*point], solution);
+            let lost = here.only_base * 2 > here.pairs();
+            let never = if self.more { 0.0 } else { f64::INFINITY };
+            medians.extend(if lost { Some(never) } else { here.median });
+        }
+        let last = if self.more {
+            medians.iter().copied().reduce(f64::min)
+        } else {
+            medians.iter().copied().reduce(f64::max)
+        };
+        let points = medians.len();
+        let worse = medians
+            .iter()
+            .filter(|m| self.is_beyond(**m, MARGIN))
+            .count();
+        let worse = format!("{worse} of {points}");
+        let beyond = found.ratios.iter().filter(|r| self.is_beyond(**r, WORST));
+        let beyond = (beyond.count() + found.only_base) as f64 / found.pairs().max(1) as f64;
+        vec![
+            Cell::new(self.data.solution(solution)),
+            Cell::new(found.pairs().to_string()),
+            Cell::new(with_interval(found.median, found.median_interval)),
+            Cell::new(found.geometric_mean.map_or_else(|| "-".to_owned(), number)),
+            match last {
+                Some(ratio) if !ratio.is_finite() => Cell::bad("no value"),
+                Some(ratio) if self.is_beyond(ratio, MARGIN) => Cell::bad(number(ratio)),
+                Some(ratio) => Cell::new(number(ratio)),
+                None => Cell::new("-"),
+            },
+            Cell::new(worse),
+            self.worst_cell(found),
+            Cell::new(percent(beyond)),
+        ]
+    }
+
+    fn overall(&self, found: &[(usize, Comparison)]) -> Table {
+        let all = self.data.all_points();
         let row = |(solution, found): &(usize, Comparison)| {
-            let mut medians = Vec::new();
-            for point in self.data.all_points() {
-                let here = self.compared(&[point], *solution);
-                let lost = here.only_base * 2 > here.pairs();
-                let never = if self.more { 0.0 } else { f64::INFINITY };
-                medians.extend(if lost { Some(never) } else { here.median });
-            }
-            let last = if self.more {
-                medians.iter().copied().reduce(f64::min)
-            } else {
-                medians.iter().copied().reduce(f64::max)
-            };
-            let points = medians.len();
-            let worse = medians
-                .iter()
-                .filter(|m| self.is_beyond(**m, MARGIN))
-                .count();
-            let worse = format!("{worse} of {points}");
-            let beyond = found.ratios.iter().filter(|r| self.is_beyond(**r, WORST));
-            let beyond = (beyond.count() + found.only_base) as f64 / found.pairs().max(1) as f64;
-            Row::new(
-                true,
-                vec![
-                    Cell::new(self.data.solution(*solution)),
-                    Cell::new(found.pairs().to_string()),
-                    Cell::new(with_interval(found.median, found.median_interval)),
-                    Cell::new(found.geometric_mean.map_or_else(|| "-".to_owned(), number)),
-                    match last {
-                        Some(ratio) if !ratio.is_finite() => Cell::bad("no value"),
-                        Some(ratio) if self.is_beyond(ratio, MARGIN) => Cell::bad(number(ratio)),
-                        Some(ratio) => Cell::new(number(ratio)),
-                        None => Cell::new("-"),
-                    },
-                    Cell::new(worse),
-                    self.worst_cell(found),
-                    Cell::new(percent(beyond)),
-                ],
-            )
+            Row::new(true, self.cells(&all, *solution, found))
         };
         Table {
-            columns,
+            columns: self.columns(),
             rows: found.iter().map(row).collect(),
         }
+    }
+
+    /// The same at each level of a factor.
+    fn at_levels(&self, factor: usize, others: &[usize]) -> Table {
+        let name = self
+            .data
+            .plan
+            .factors
+            .get(factor)
+            .map_or("", String::as_str);
+        let mut columns = vec![Column::text(name)];
+        columns.extend(self.columns());
+        let mut rows = Vec::new();
+        for (level, points) in self.data.groups(factor) {
+            for (place, solution) in others.iter().enumerate() {
+                let found = self.compared(&points, *solution);
+                let mut row = vec![Cell::new(&*level)];
+                row.extend(self.cells(&points, *solution, &found));
+                rows.push(Row::new(place == 0, row));
+            }
+        }
+        Table { columns, rows }
     }
 
     fn by_point(&self, others: &[usize]) -> Table {

@@ -268,6 +268,12 @@ impl<'a> Data<'a> {
         self.plan.report.best_of.iter().filter_map(place).collect()
     }
 
+    /// The factor at whose levels the best of several is compared with as well.
+    pub(super) fn best_by(&self) -> Option<usize> {
+        let name = self.plan.report.best_by.as_ref()?;
+        self.plan.factors.iter().position(|known| known == name)
+    }
+
     /// The solution that others are compared with: the plan's, else the first of several; none where
     /// the plan names only those of which the best is.
     pub(super) fn baseline(&self) -> Option<usize> {

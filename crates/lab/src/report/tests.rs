@@ -477,7 +477,7 @@ fn how_it_was_made_is_told_for_plans_of_ones_own_too() {
 fn the_best_of_several_is_compared_with() {
     let factor =
         "[[design.factor]]\nname = \"loss\"\npath = \"network.loss\"\nvalues = [0, \"1 %\"]";
-    let words = "[report]\nbest_of = [\"plain<i>\", \"cubic\"]\n\
+    let words = "[report]\nbest_of = [\"plain<i>\", \"cubic\"]\nbest_by = \"loss\"\n\
                  metrics = [\"completion_s\", \"goodput_mbps\", \"packets_sent\"]";
     let plan = plan(factor, 3, words);
     let value = |cell: &Cell, metric: &str| {
@@ -509,6 +509,10 @@ fn the_best_of_several_is_compared_with() {
             .filter(|row| row.contains(part))
             .collect::<Vec<_>>()
     };
+    // By level, the number of pairs behind the solution's name.
+    let level = |level: &str| row(&format!("| {level} | bbr3 | 3 |"))[0];
+    assert!(level("0").contains("| 0 of 1 |"), "{rows:?}");
+    assert!(level("1 %").contains("| 1 of 1 |"), "{rows:?}");
     // 0.25, 0.5, 0.5; then 1.1, 1 and one that did not finish.
     let found = row("| 0 | bbr3 | cubic |");
     assert!(found[0].contains("| 0.5"), "{found:?}");
