@@ -72,6 +72,7 @@ pub const PLANS: &[Bundled] = plans![
     "mp-video",
     "mp-priority",
     "mp-buffer",
+    "mp-windows",
     "mp-failover",
     "mp-mobility",
     "mp-silence",

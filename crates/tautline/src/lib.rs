@@ -81,7 +81,9 @@ pub use tautline_transport::{
     config::{self, ClientConfig, EndpointConfig, Profile, ServerConfig, TransportConfig},
     fec::{self, FecConfig, FecStats, LossEstimate, LossMemory, LossStore},
     message::{Expiry, Message, MessageConfig, MessageFate, MessageId, MessageStats},
-    multipath::{AckRouting, MOST_PATHS, MultipathConfig, PathCost, PathPin, PathStatus, PinError},
+    multipath::{
+        AckRouting, MOST_PATHS, MultipathConfig, PathCost, PathPin, PathStatus, PinError, WindowRtt,
+    },
     path::PathEvent,
     stream::{Protection, StreamStats, sched::Priority},
     units::{Dir, PathId, Rate, Side, StreamId},

@@ -93,6 +93,7 @@ pub(super) fn report(plan: &Plan) -> ReportOptions {
     ReportOptions {
         baseline: said.baseline.filter(has),
         best_of: said.best_of.into_iter().filter(has).collect(),
+        best_by: said.best_by.filter(|factor| plan.factors.contains(factor)),
         metrics: said.metrics,
         x: said.x.filter(|factor| plan.factors.contains(factor)),
         found: Vec::new(),
@@ -115,6 +116,7 @@ pub fn refusal(options: &StackOptions) -> Option<(&'static str, String)> {
         ("multipath", options.multipath.is_some()),
         ("ack_routing", options.ack_routing.is_some()),
         ("path_echoes", options.path_echoes.is_some()),
+        ("window_rtt", options.window_rtt.is_some()),
         ("paths", options.paths.is_some()),
     ];
     if let Some((key, _)) = several.iter().find(|(_, said)| *said) {

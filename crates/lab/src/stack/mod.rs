@@ -317,6 +317,8 @@ impl Stacks {
 
 #[cfg(test)]
 mod tests {
+    use tautline_transport::multipath::WindowRtt;
+
     use super::*;
     use crate::quantity::Size;
 
@@ -394,6 +396,30 @@ mod tests {
             };
             assert_eq!(check(options).unwrap_err().option, "fec_window");
         }
+    }
+
+    #[test]
+    fn windows_are_tuned_by_a_round_trip_of_several_paths() {
+        let read = |text: &str| toml::from_str::<StackOptions>(text).unwrap();
+        let check = |text: &str| Tautline::default().check(&read(text));
+        let refused = |text: &str| {
+            let error = check(text).unwrap_err();
+            assert_eq!(error.option, "window_rtt", "{text}");
+            error
+        };
+        for name in WindowRtt::names() {
+            let text = format!("multipath = \"auto\"\nwindow_rtt = \"{name}\"");
+            let config = Tautline::default().transport(&read(&text)).unwrap();
+            assert_eq!(config.multipath.unwrap().window_rtt.name(), name);
+            for fixed in ["receive_window = \"1 MB\"", "window_tuning = false"] {
+                let error = refused(&format!("{text}\n{fixed}"));
+                assert!(error.problem.ends_with("and they are fixed"));
+            }
+        }
+        let error = refused("multipath = \"auto\"\nwindow_rtt = \"median\"");
+        assert_eq!(error.names, ["largest", "smallest", "mean"]);
+        let error = refused("window_rtt = \"mean\"");
+        assert!(error.problem.ends_with("and there is no `multipath`"));
     }
 
     /// As short as the documentation says, blank lines and all.

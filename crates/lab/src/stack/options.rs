@@ -90,6 +90,10 @@ pub struct StackOptions {
     /// Whether paths tell what arrived on each other (default true); `tautline` with `multipath` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_echoes: Option<bool>,
+    /// By which of several paths' round trips receive windows are tuned: `largest` (the default), `smallest`,
+    /// `mean`; `tautline` with `multipath` and windows that are tuned alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_rtt: Option<String>,
     /// When the workload begins: `connected` (the default), or `paths`: not before each of its paths
     /// is validated, or known not to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +166,7 @@ impl Default for StackOptions {
             multipath: None,
             ack_routing: None,
             path_echoes: None,
+            window_rtt: None,
             ready: None,
             initial_window: None,
             receive_window: None,

@@ -227,6 +227,7 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     }
     paths::route_acks(&mut config, options.ack_routing.as_ref())?;
     paths::allow_echoes(&mut config, options.path_echoes)?;
+    paths::tune_windows(&mut config, options)?;
     if let Some(packets) = options.initial_window {
         if !(2..=10_000).contains(&packets) {
             let problem = format!("{packets} datagrams is not between 2 and 10000");

@@ -14,7 +14,7 @@ use tautline_transport::{
     config::WindowConfig,
     congestion,
     connection::{Connection, Event},
-    multipath::{MultipathConfig, sched},
+    multipath::{MultipathConfig, WindowRtt, sched},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -357,6 +357,37 @@ fn a_window_of_both_paths_carries_both() {
         // 13.4 where bursts left at the pacer's speed.
         assert!(rate > 15.5, "seed {seed}: of 19 Mb/s {rate:.1}");
     }
+}
+
+/// How large receive windows become for 20 MB over `links`, and how many seconds that takes.
+fn tuned_by(choice: WindowRtt, links: &[LinkConfig]) -> (u64, f64) {
+    let (mut net, _) = over(1, links, "auto", &[20_000_000], |setup| {
+        setup.both(|config| {
+            config.stream_receive_window.initial = 64 << 10;
+            config.connection_receive_window.initial = 128 << 10;
+            if let Some(multipath) = &mut config.multipath {
+                multipath.window_rtt = choice;
+            }
+        })
+    });
+    net.client_stays();
+    let time = fetch_time(&mut net, 60 * SECOND);
+    let (_, client) = net.client_host().connections().next().expect("stays");
+    (client.stream_stats().receive_window, time)
+}
+
+/// Windows grow with the round trip by which they are tuned, and only where there are several.
+#[test]
+fn windows_grow_by_the_round_trip_that_is_chosen() {
+    let choices = [WindowRtt::Largest, WindowRtt::Mean, WindowRtt::Smallest];
+    let links = [wire(50, 12), wire(50, 150)];
+    let [largest, mean, smallest] = choices.map(|choice| tuned_by(choice, &links));
+    println!("{largest:?} {mean:?} {smallest:?}");
+    assert!(largest.0 >= mean.0 && mean.0 >= smallest.0);
+    assert!(largest.0 >= 2 * smallest.0, "{largest:?} {smallest:?}");
+    assert!(smallest.1 > 1.05 * largest.1, "{largest:?} {smallest:?}");
+    let alone = choices.map(|choice| tuned_by(choice, &links[..1]));
+    assert!(alone.iter().all(|one| *one == alone[0]), "{alone:?}");
 }
 
 /// Milliseconds that the slowest of a hundred takes of a thousand fetches of 5 kB, one after the other.

@@ -42,7 +42,7 @@ impl Connection {
         match frame {
             Frame::Stream(stream) => {
                 let data = payload.slice_ref(stream.data);
-                let rtt = self.slowest_rtt(received.path);
+                let rtt = self.window_rtt(received.path);
                 self.streams.on_stream(now, rtt, &stream, data)
             }
             Frame::Ack(ack) => self.on_ack(received, &ack),

@@ -68,6 +68,7 @@ use crate::{
     config::{EndpointConfig, TransportConfig},
     datagram::DatagramQueue,
     message::Messages,
+    multipath::WindowRtt,
     observe::{self, ConnectionInfo, Observer},
     packet::Token,
     path::{IssuedConnectionId, Path, PathSet},
@@ -343,9 +344,9 @@ impl Connection {
             .sum()
     }
 
-    /// The round trip by which receive windows are measured: data of one path may have to wait for that
-    /// of the slowest.
-    fn slowest_rtt(&self, id: PathId) -> Duration {
+    /// The round trip by which receive windows are measured: with several paths what their configuration
+    /// makes of those known.
+    fn window_rtt(&self, id: PathId) -> Duration {
         if self.paths.len() == 1 {
             return self.smoothed_rtt(id);
         }
@@ -353,8 +354,10 @@ impl Connection {
             .paths
             .iter()
             .filter(|path| path.recovery.rtt().has_sample());
-        let slowest = measured.map(|path| path.recovery.rtt().smoothed()).max();
-        slowest.unwrap_or_else(|| self.smoothed_rtt(id))
+        let rtts = measured.map(|path| path.recovery.rtt().smoothed());
+        let multipath = self.config.multipath.as_ref();
+        let choice = multipath.map_or_else(WindowRtt::default, |config| config.window_rtt);
+        choice.of(rtts).unwrap_or_else(|| self.smoothed_rtt(id))
     }
 
     fn smoothed_rtt(&self, id: PathId) -> Duration {

@@ -595,7 +595,7 @@ impl Connection {
                 let before = payload.len().saturating_sub(stream.data.len());
                 let mut data = payload;
                 data.advance(before);
-                let rtt = self.slowest_rtt(received.path);
+                let rtt = self.window_rtt(received.path);
                 self.streams
                     .on_stream_data(received.now, rtt, id, offset, fin, data)
                     .map_err(|error| blame(error, frame_type))?;

@@ -1,7 +1,7 @@
 //! What a connection does with several paths.
 
 use super::{
-    AckRouting,
+    AckRouting, WindowRtt,
     sched::{SharedSchedulerFactory, registry},
 };
 
@@ -23,6 +23,8 @@ pub struct MultipathConfig {
     /// Whether each path may tell what arrived on another one, too, where the peer agrees: of losses and of deaths the sender
     /// hears the earlier. Not beside erasure correction. Default true.
     pub echoes: bool,
+    /// By which of the paths' round trips receive windows are tuned. Default `largest`.
+    pub window_rtt: WindowRtt,
 }
 
 impl Default for MultipathConfig {
@@ -32,6 +34,7 @@ impl Default for MultipathConfig {
             scheduler: registry::default_factory(),
             ack_routing: AckRouting::default(),
             echoes: true,
+            window_rtt: WindowRtt::default(),
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Purpose: RFC 10069 beside what a single path needs.
 //! Owns: which path identifiers may be opened and the connection IDs that wait for it ([`PathIds`]),
 //! the frames about paths that any path may carry ([`PathNotices`]), the choice of a path for data
-//! ([`sched`]), what a wish for one path means ([`PathPin`]), what a path costs ([`PathCost`]).
+//! ([`sched`]), what a wish for one path means ([`PathPin`]), what a path costs ([`PathCost`]), what receive windows
+//! make of the paths' round trips ([`WindowRtt`]).
 //! Does not own: a path itself (`path/`), which connection has which paths and what happens to them
 //! (`connection/multipath.rs`), the pump (`connection/tx.rs`).
 //! Called by: `connection/`.
@@ -17,6 +18,7 @@ mod notices;
 mod pin;
 pub mod sched;
 mod status;
+mod window_rtt;
 mod wishes;
 
 pub use acks::AckRouting;
@@ -29,6 +31,7 @@ pub(crate) use pin::{Hold, Takes};
 pub use pin::{PathPin, PinError};
 pub use status::PathStatus;
 pub(crate) use status::StatusExchange;
+pub use window_rtt::WindowRtt;
 pub(crate) use wishes::PathWishes;
 
 /// Error codes of PATH_ABANDON. RFC 10069.

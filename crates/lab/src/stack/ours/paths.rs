@@ -8,14 +8,14 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use tautline_transport::{
     config::TransportConfig,
     connection::Connection,
-    multipath::{AckRouting, MultipathConfig, sched::registry},
+    multipath::{AckRouting, MultipathConfig, WindowRtt, sched::registry},
     path::{PathEvent, PathStats},
     time::Instant,
     units::{FourTuple, PathId},
 };
 
 use super::named;
-use crate::stack::{OptionError, PathWire, Ready};
+use crate::stack::{OptionError, PathWire, Ready, StackOptions};
 
 /// As many paths as a plan can give to one connection.
 const MAX_PATHS: u32 = 16;
@@ -54,6 +54,27 @@ pub(super) fn allow_echoes(
     if let Some(allowed) = allowed {
         let says = "says whether several paths echo each other";
         multipath_of(config, "path_echoes", says)?.echoes = allowed;
+    }
+    Ok(())
+}
+
+/// By which round trip windows are tuned.
+pub(super) fn tune_windows(
+    config: &mut TransportConfig,
+    options: &StackOptions,
+) -> Result<(), OptionError> {
+    let (option, name) = ("window_rtt", options.window_rtt.as_ref());
+    let Some(choice) = named(option, name, WindowRtt::by_name, WindowRtt::names())? else {
+        return Ok(());
+    };
+    let says = "says by which of several paths' round trips windows are tuned";
+    multipath_of(config, option, says)?.window_rtt = choice;
+    if options.receive_window.is_some() || options.window_tuning == Some(false) {
+        return Err(OptionError {
+            option,
+            problem: format!("{says}, and they are fixed"),
+            names: Vec::new(),
+        });
     }
     Ok(())
 }

@@ -245,6 +245,7 @@ fn choose(options: &StackOptions) -> Result<Chosen, OptionError> {
         ("multipath", options.multipath.is_some()),
         ("ack_routing", options.ack_routing.is_some()),
         ("path_echoes", options.path_echoes.is_some()),
+        ("window_rtt", options.window_rtt.is_some()),
         ("window_tuning", options.window_tuning == Some(true)),
         ("mtu_discovery", options.mtu_discovery == Some(true)),
         ("ecn", options.ecn == Some(true)),

@@ -277,6 +277,7 @@ fn options_it_does_not_have_are_refused_with_words() {
         ("rate = \"10 b/s\"", "rate"),
         ("ack = \"frequency\"", "ack"),
         ("streams = \"round-robin\"", "streams"),
+        ("window_rtt = \"mean\"", "window_rtt"),
         ("ecn = true", "ecn"),
         ("mtu = 100", "mtu"),
         ("receive_window = \"1 kB\"", "receive_window"),
