@@ -22,7 +22,7 @@ fn starts() -> usize {
 /// By how much of its bytes constant traffic may miss what it stands for: as little as the starts can tell.
 /// A hundredth of the background's bytes is half a hundredth of the foreground's.
 fn close() -> f64 {
-    if starts() > STARTS { 0.001 } else { 0.01 }
+    if starts() > STARTS { 0.0007 } else { 0.01 }
 }
 
 /// How long the background lasts, longer than the foreground.
