@@ -275,7 +275,16 @@ impl Connection {
     fn note_unused_paths(&mut self, now: Instant) {
         for path in self.paths.iter_mut().filter(|path| path.is_usable()) {
             if path.pacing_until.is_none() {
-                path.recovery.set_app_limited(now);
+                // What it holds is under way: that it takes no more is the path's doing.
+                let holds = path.recovery.overflow(now);
+                let full = holds.is_some_and(|holds| {
+                    path.recovery.bytes_in_flight() + 2 * u64::from(path.mtu.datagram_size())
+                        > holds
+                });
+                let by_rate = path.recovery.congestion().metrics().bandwidth.is_some();
+                if !(full && by_rate && path.recovery.is_slow_start()) {
+                    path.recovery.set_app_limited(now);
+                }
             } else {
                 path.recovery.note_even_pace();
             }
