@@ -509,6 +509,7 @@ mod tests {
             "eth0:metered=",
             "eth0:metered=0",
             "eth0:price=3",
+            "eth0:cheap",
             "eth0,auto",
         ] {
             assert!(bad.parse::<Sources>().is_err(), "{bad:?}");

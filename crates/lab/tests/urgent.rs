@@ -17,8 +17,8 @@ title = "an urgent object"
 network = { rate = "10 Mb/s", queue = "1 BDP", paths = [{ name = "a", delay = "22 ms" }, { name = "b", delay = "62 ms" }] }
 flow = [{ name = "main", workload = { kind = "urgent", transfer = "10 MB", object = "1 kB", within = "4 s" } }]
 solution = [
-  { name = "auto", congestion = "bbr3-taut", streams = "priority", multipath = "auto", ready = "paths" },
-  { name = "auto from b", congestion = "bbr3-taut", streams = "priority", multipath = "auto", paths = ["b", "a"], ready = "paths" },
+  { name = "auto", congestion = "bbr3-taut", streams = "priority", multipath = "auto" },
+  { name = "auto from b", congestion = "bbr3-taut", streams = "priority", multipath = "auto", paths = ["b", "a"] },
 ]
 run = { seeds = 15, limit = "120 s" }
 design = { kind = "grid" }

@@ -12,7 +12,7 @@ use crate::{
     fec::Occasion,
     multipath::{
         Takes,
-        sched::{Choice, PathView, SchedulerView},
+        sched::{Choice, PathView, SchedulerView, before_overflow},
     },
     path::Path,
     recovery::Standstill,
@@ -275,11 +275,12 @@ impl Connection {
     fn note_unused_paths(&mut self, now: Instant) {
         for path in self.paths.iter_mut().filter(|path| path.is_usable()) {
             if path.pacing_until.is_none() {
-                // What it holds is under way: that it takes no more is the path's doing.
-                let holds = path.recovery.overflow(now);
-                let full = holds.is_some_and(|holds| {
-                    path.recovery.bytes_in_flight() + 2 * u64::from(path.mtu.datagram_size())
-                        > holds
+                // What its queue holds is under way: that it takes no more is the path's doing. Start-up by a rate
+                // would never end.
+                let datagram = u64::from(path.mtu.datagram_size());
+                let in_flight = path.recovery.bytes_in_flight();
+                let full = path.recovery.overflow(now).is_some_and(|overflow| {
+                    before_overflow(overflow, in_flight, datagram) < datagram
                 });
                 let by_rate = path.recovery.congestion().metrics().bandwidth.is_some();
                 if !(full && by_rate && path.recovery.is_slow_start()) {

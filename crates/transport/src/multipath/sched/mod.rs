@@ -84,6 +84,15 @@ pub struct PathView {
     pub loss: f64,
 }
 
+/// Bytes that a queue still takes that overflowed with so many in flight, in datagrams of so many.
+///
+/// Less by half a datagram: a queue counts headers, too, and holds no more packets where they are a little
+/// smaller, as those with codes are.
+pub(crate) fn before_overflow(overflow: u64, in_flight: u64, datagram: u64) -> u64 {
+    let holds = overflow.saturating_sub(datagram / 2);
+    holds.max(FEWEST * datagram).saturating_sub(in_flight)
+}
+
 impl PathView {
     /// What the next packet takes to the peer: the round trip expected without the way back, and as long as the path has
     /// stood still.
@@ -153,11 +162,7 @@ impl PathView {
     /// transfer is found out when everything else has arrived.
     pub fn takes(&self) -> u64 {
         let queue = self.overflow.map_or(u64::MAX, |overflow| {
-            // Less by half a datagram: a queue counts headers, too, and holds no more packets where they are a little
-            // smaller, as those with codes are.
-            let holds = overflow.saturating_sub(self.datagram / 2);
-            let holds = holds.max(FEWEST * self.datagram);
-            holds.saturating_sub(self.in_flight)
+            before_overflow(overflow, self.in_flight, self.datagram)
         });
         queue.min(self.room())
     }
