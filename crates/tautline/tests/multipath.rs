@@ -5,16 +5,23 @@ mod common;
 use std::{
     future::{Future, poll_fn},
     net::SocketAddr,
+    sync::{Arc, Mutex},
     task::Poll,
     time::Duration,
 };
 
-use common::{Pair, client_config, connect, identity, loopback, server_config};
+use common::{Pair, client_config, connect, identity, loopback, server_config, within};
 use tautline::{
     AbandonPathError, ConnectHostError, Connection, Endpoint, HandshakeError, LocalEnd,
     LocalEndError, MultipathConfig, OpenPathError, OpenedPath, PathCost, PathEvent, PathId,
     PathStatus, TransportConfig,
-    transport::multipath::{OpenPathError as Refused, sched},
+    transport::{
+        multipath::{OpenPathError as Refused, sched},
+        observe::{ConnectionInfo, Event, Sink, SinkFactory},
+        time::Instant,
+        tls::Level,
+        wire::Frame,
+    },
 };
 
 fn multipath(scheduler: &str) -> TransportConfig {
@@ -93,6 +100,47 @@ async fn both_carry(server: &Connection, client: &Connection) {
         }
     }
     panic!("{:?} {:?}", server.paths(), client.paths());
+}
+
+/// When an end sent its first Handshake packet, and when the first connection ID for path 1.
+#[derive(Clone, Debug, Default)]
+struct FirstFlight(Arc<Mutex<[Option<Instant>; 2]>>);
+
+impl SinkFactory for FirstFlight {
+    fn build(&self, _: &ConnectionInfo) -> Option<Box<dyn Sink>> {
+        let sent = Arc::clone(&self.0);
+        Some(Box::new(move |now: Instant, event: &Event<'_>| {
+            let [handshake, connection_id] = &mut *sent.lock().unwrap();
+            match event {
+                Event::PacketSent {
+                    level: Level::Handshake,
+                    ..
+                } => handshake.get_or_insert(now),
+                Event::FrameSent(Frame::NewConnectionId(new)) if new.path == Some(PathId(1)) => {
+                    connection_id.get_or_insert(now)
+                }
+                _ => return,
+            };
+        }))
+    }
+}
+
+/// A client may open a second path as soon as it has read the server's first flight (noq gives up if it then lacks
+/// a connection ID).
+#[tokio::test]
+async fn the_first_flight_brings_connection_ids_for_a_second_path() {
+    within(async {
+        let flight = FirstFlight::default();
+        let mut watched = multipath("auto");
+        watched.observer = Some(Arc::new(flight.clone()));
+        let pair = common::pair_with(watched, multipath("auto")).await;
+        pair.client.handshake_confirmed().await.unwrap();
+        // The instant is that of one call that makes datagrams: they left together.
+        let [handshake, connection_id] = *flight.0.lock().unwrap();
+        assert!(handshake.is_some());
+        assert_eq!(handshake, connection_id);
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -422,6 +422,9 @@ impl Driver {
         if due(state.armed) && due(state.quic.poll_timeout()) {
             state.quic.handle_timeout(now);
         }
+        // Connection IDs that what was received asks for belong into the flight that answers it: a client may open a
+        // second path as soon as it has read that flight.
+        let mut drained = self.answer_endpoint_events(conn, &mut state);
         while sent < SEND_BATCHES_PER_CONNECTION {
             let now = self.shard.now();
             let segments = self.io.max_segments();
@@ -456,7 +459,7 @@ impl Driver {
         // The next turn sends what these tasks say before it wakes more.
         state.yielded = !heard;
         state.keep_token();
-        let drained = self.answer_endpoint_events(conn, &mut state);
+        drained |= self.answer_endpoint_events(conn, &mut state);
         let deadline = if drained {
             // There is no next turn.
             state.absorb_events(&mut self.woken, usize::MAX);
