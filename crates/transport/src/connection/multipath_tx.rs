@@ -283,7 +283,8 @@ impl Connection {
                     before_overflow(overflow, in_flight, datagram) < datagram
                 });
                 let by_rate = path.recovery.congestion().metrics().bandwidth.is_some();
-                if !(full && by_rate && path.recovery.is_slow_start()) {
+                let held = full && path.recovery.queue_has_stood();
+                if !(held && by_rate && path.recovery.is_slow_start()) {
                     path.recovery.set_app_limited(now);
                 }
             } else {

@@ -74,6 +74,10 @@ use self::{
     threshold::ReorderingTolerance,
 };
 
+/// A queue has stood that was exceeded for so many round trips; losses without one that may be chance.
+const STOOD: u32 = 3;
+const CHANCE_LOSSES: u64 = 1;
+
 /// The probe timeout of a path nothing is known about. RFC 9002 s6.2.2.
 pub(crate) const INITIAL_PTO: Duration = Duration::from_millis(333 + 4 * 333 / 2);
 
@@ -372,6 +376,14 @@ impl Recovery {
     /// The longest round trip that may be chance: longer ones tell of a queue.
     pub fn longest_without_queue(&self) -> Duration {
         self.capacity.signs().longest_without(self.rtt.min())
+    }
+
+    /// Whether a queue has stood on the path for long, as round trips tell, too, and neither delays that vary nor losses
+    /// of its own can be what looks so.
+    pub fn queue_has_stood(&self) -> bool {
+        let stands = self.capacity.rounds_exceeded() >= STOOD
+            && self.capacity.signs().tell_of_queue(self.round_trips());
+        stands && !self.capacity.signs().know_jitter() && self.lost_without_queue <= CHANCE_LOSSES
     }
 
     fn round_trips(&self) -> RoundTrips {
