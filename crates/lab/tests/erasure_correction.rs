@@ -496,6 +496,7 @@ design = {{ kind = "grid" }}
         let scene = plan.scene(&cell, &stacks).unwrap();
         play(&scene, &stacks, cell.seed).unwrap()
     };
+    let of_all = std::env::var("TAUTLINE_ENDS").is_ok_and(|which| which == "all");
     for direction in ["down", "up"] {
         let plan = read(direction, "");
         let calm = read(direction, r#", loss = "0 %", gaps = []"#);
@@ -505,7 +506,7 @@ design = {{ kind = "grid" }}
         let mut all = All::default();
         for repetition in 0..RUNS {
             let plain = run(&plan, 0, repetition);
-            if std::env::var("TAUTLINE_ENDS").is_ok_and(|which| which == "all") {
+            if of_all {
                 all.note([
                     &plain,
                     &run(&plan, 1, repetition),

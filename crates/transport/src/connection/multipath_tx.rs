@@ -275,16 +275,10 @@ impl Connection {
     fn note_unused_paths(&mut self, now: Instant) {
         for path in self.paths.iter_mut().filter(|path| path.is_usable()) {
             if path.pacing_until.is_none() {
-                // What its queue holds is under way: that it takes no more is the path's doing. Start-up by a rate
-                // would never end.
-                let datagram = u64::from(path.mtu.datagram_size());
-                let in_flight = path.recovery.bytes_in_flight();
-                let full = path.recovery.overflow(now).is_some_and(|overflow| {
-                    before_overflow(overflow, in_flight, datagram) < datagram
-                });
+                // Start-up by a rate would never end where nothing tells that the path is full.
                 let by_rate = path.recovery.congestion().metrics().bandwidth.is_some();
-                let held = full && path.recovery.queue_has_stood();
-                if !(held && by_rate && path.recovery.is_slow_start()) {
+                let starts = by_rate && path.recovery.is_slow_start();
+                if !(starts && is_held_by_its_queue(now, path)) {
                     path.recovery.set_app_limited(now);
                 }
             } else {
@@ -482,6 +476,16 @@ pub(super) fn view_of(
         datagram: path.mtu.datagram_size().into(),
         loss: share(lost, stats.packets_sent).max(share(missing, received + missing)),
     }
+}
+
+/// Whether what its queue holds is under way: that it takes no more is then the path's doing.
+fn is_held_by_its_queue(now: Instant, path: &Path) -> bool {
+    let datagram = u64::from(path.mtu.datagram_size());
+    let in_flight = path.recovery.bytes_in_flight();
+    let overflow = path.recovery.overflow(now);
+    let full =
+        overflow.is_some_and(|overflow| before_overflow(overflow, in_flight, datagram) < datagram);
+    full && path.recovery.queue_has_stood()
 }
 
 fn share(part: u64, whole: u64) -> f64 {

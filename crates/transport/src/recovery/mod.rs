@@ -74,8 +74,9 @@ use self::{
     threshold::ReorderingTolerance,
 };
 
-/// A queue has stood that was exceeded for so many round trips; losses without one that may be chance.
+/// A queue has stood once more was in flight than the path holds for so many round trips.
 const STOOD: u32 = 3;
+/// A path that lost no more packets without a queue may lose none by itself.
 const CHANCE_LOSSES: u64 = 1;
 
 /// The probe timeout of a path nothing is known about. RFC 9002 s6.2.2.
