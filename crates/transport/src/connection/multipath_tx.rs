@@ -485,7 +485,7 @@ fn is_held_by_its_queue(now: Instant, path: &Path) -> bool {
     let overflow = path.recovery.overflow(now);
     let full =
         overflow.is_some_and(|overflow| before_overflow(overflow, in_flight, datagram) < datagram);
-    full && path.recovery.queue_has_stood()
+    full && path.recovery.queue_is_full(now)
 }
 
 fn share(part: u64, whole: u64) -> f64 {

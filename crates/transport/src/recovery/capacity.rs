@@ -30,6 +30,11 @@ const EVENLY: f64 = 0.97;
 /// For so many round trips a queue is believed to hold no more than when it dropped something.
 const BELIEVED: u32 = 32;
 
+/// A queue that overflows drops at least this part of what is in flight within a round trip, and not less than so many
+/// packets; what a path loses by itself is less, or more only by chance.
+const DROPPED: u64 = 16;
+const FEWEST_DROPPED: u32 = 4;
+
 /// What the application limited tells of a queue from so many bytes on: an initial window of the least
 /// datagrams. RFC 9002 s7.2.
 const TELLING: u64 = USUAL_PACKETS as u64 * 1_200;
@@ -67,6 +72,37 @@ struct Overflow {
     /// The least of the latest, bytes.
     in_flight: u64,
     believed_until: Instant,
+    burst: Burst,
+    /// As long is believed that so much was dropped at once as a path does not lose by itself.
+    certain_until: Option<Instant>,
+}
+
+/// Packets lost within a round trip.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    until: Instant,
+    packets: u32,
+    bytes: u64,
+}
+
+impl Burst {
+    const fn new(until: Instant) -> Self {
+        Self {
+            until,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    fn on_lost(&mut self, bytes: u64) {
+        self.packets = self.packets.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Whether it is more of what was in flight than chance loses.
+    fn is_dense(&self, in_flight: u64) -> bool {
+        self.packets >= FEWEST_DROPPED && self.bytes.saturating_mul(DROPPED) >= in_flight
+    }
 }
 
 impl Capacity {
@@ -137,16 +173,36 @@ impl Capacity {
         self.known = Some(before.map_or(seen, |known| known.max(seen)));
     }
 
-    /// A packet that left with `in_flight` bytes was lost: if a queue stood, it was full.
-    pub(super) fn on_lost(&mut self, now: Instant, in_flight: u64, min_rtt: Duration) {
+    /// A packet of `bytes` that left with `in_flight` of them was lost: if a queue stood, it was full.
+    pub(super) fn on_lost(&mut self, now: Instant, bytes: u64, in_flight: u64, min_rtt: Duration) {
         if !self.is_exceeded_by(in_flight, min_rtt) {
             return;
         }
         let before = self.overflow.filter(|before| now < before.believed_until);
+        let last = before
+            .map(|before| before.burst)
+            .filter(|burst| now < burst.until);
+        let mut burst = last.unwrap_or(Burst::new(now + min_rtt));
+        burst.on_lost(bytes);
+        let believed_until = now + min_rtt * BELIEVED;
+        let certain_until = if burst.is_dense(in_flight) {
+            Some(believed_until)
+        } else {
+            before.and_then(|before| before.certain_until)
+        };
         self.overflow = Some(Overflow {
             in_flight: before.map_or(in_flight, |before| before.in_flight.min(in_flight)),
-            believed_until: now + min_rtt * BELIEVED,
+            believed_until,
+            burst,
+            certain_until,
         });
+    }
+
+    /// Whether a queue was full for certain, and not only a packet lost while more was in flight than the path seems to
+    /// hold.
+    pub(super) fn has_overflowed(&self, now: Instant) -> bool {
+        let certain = self.overflow.and_then(|overflow| overflow.certain_until);
+        certain.is_some_and(|until| now < until)
     }
 
     /// Bytes in flight beyond which the path's queue drops packets, if it did so lately.
@@ -256,21 +312,43 @@ mod tests {
     #[test]
     fn what_a_full_queue_dropped_tells_what_it_holds() {
         let mut capacity = Capacity::default();
-        capacity.on_lost(NOW, 100_000, MIN);
+        capacity.on_lost(NOW, 1_200, 100_000, MIN);
         assert_eq!(capacity.overflow(NOW), None, "no queue is known");
         // 50 kB without a queue.
         capacity.on_sample(&sample(10, 75_000), round_trips(60));
-        capacity.on_lost(NOW, 55_000, MIN);
+        capacity.on_lost(NOW, 1_200, 55_000, MIN);
         assert_eq!(capacity.overflow(NOW), None, "lost by chance");
-        capacity.on_lost(NOW, 100_000, MIN);
-        capacity.on_lost(NOW, 110_000, MIN);
+        capacity.on_lost(NOW, 1_200, 100_000, MIN);
+        capacity.on_lost(NOW, 1_200, 110_000, MIN);
         assert_eq!(capacity.overflow(NOW), Some(100_000));
         capacity.on_sample(&sample(10, 104_000), round_trips(80));
         assert_eq!(capacity.overflow(NOW), Some(104_000), "it has passed");
         assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), None);
         // The next time counts alone.
-        capacity.on_lost(NOW + MIN * BELIEVED, 120_000, MIN);
+        capacity.on_lost(NOW + MIN * BELIEVED, 1_200, 120_000, MIN);
         assert_eq!(capacity.overflow(NOW + MIN * BELIEVED), Some(120_000));
+    }
+
+    #[test]
+    fn a_full_queue_drops_more_at_once_than_chance() {
+        let mut capacity = Capacity::default();
+        capacity.on_sample(&sample(10, 75_000), round_trips(60));
+        let mut at = NOW;
+        let mut lose = |capacity: &mut Capacity, packets: u32, after: Duration| {
+            for _ in 0..packets {
+                at += after;
+                capacity.on_lost(at, 1_200, 100_000, MIN);
+            }
+            capacity.has_overflowed(at)
+        };
+        assert!(!lose(&mut capacity, 40, MIN), "one by one");
+        assert!(!lose(&mut capacity, 3, Duration::ZERO), "few");
+        assert!(!lose(&mut capacity, 1, MIN), "late");
+        assert!(!lose(&mut capacity, 4, Duration::ZERO), "5 of 84");
+        assert!(lose(&mut capacity, 1, Duration::ZERO), "6 of 84");
+        assert!(lose(&mut capacity, 1, MIN), "believed, whatever follows");
+        assert!(lose(&mut capacity, 1, MIN * (BELIEVED - 2)));
+        assert!(!lose(&mut capacity, 1, MIN * 2), "not for ever");
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl Recovery {
                 }
                 if !packet.mtu_probe {
                     let in_flight = packet.snapshot.tx_in_flight;
-                    self.capacity.on_lost(now, in_flight, self.rtt.min());
+                    let bytes = u64::from(packet.bytes);
+                    self.capacity.on_lost(now, bytes, in_flight, self.rtt.min());
                 }
                 self.on_packet_lost(kind, number, packet, fate, &mut lost, handler);
             });

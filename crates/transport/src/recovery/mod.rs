@@ -74,11 +74,6 @@ use self::{
     threshold::ReorderingTolerance,
 };
 
-/// A queue has stood once more was in flight than the path holds for so many round trips.
-const STOOD: u32 = 3;
-/// A path that lost no more packets without a queue may lose none by itself.
-const CHANCE_LOSSES: u64 = 1;
-
 /// The probe timeout of a path nothing is known about. RFC 9002 s6.2.2.
 pub(crate) const INITIAL_PTO: Duration = Duration::from_millis(333 + 4 * 333 / 2);
 
@@ -379,12 +374,10 @@ impl Recovery {
         self.capacity.signs().longest_without(self.rtt.min())
     }
 
-    /// Whether a queue has stood on the path for long, as round trips tell, too, and neither delays that vary nor losses
-    /// of its own can be what looks so.
-    pub fn queue_has_stood(&self) -> bool {
-        let stands = self.capacity.rounds_exceeded() >= STOOD
-            && self.capacity.signs().tell_of_queue(self.round_trips());
-        stands && !self.capacity.signs().know_jitter() && self.lost_without_queue <= CHANCE_LOSSES
+    /// Whether the path's queue is full for certain: it dropped more at once than chance does, and round trips tell of it
+    /// still.
+    pub fn queue_is_full(&self, now: Instant) -> bool {
+        self.capacity.has_overflowed(now) && self.capacity.signs().tell_of_queue(self.round_trips())
     }
 
     fn round_trips(&self) -> RoundTrips {

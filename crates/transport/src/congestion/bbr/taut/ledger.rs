@@ -28,9 +28,16 @@ pub(in super::super) struct Ledger {
     high_lost: f64,
     /// Whether the round before this one lost more than a path does on its own.
     overflowed: bool,
+    /// Whether jitter hides short queues: the base rests on few packets.
+    hidden: bool,
 }
 
 impl Ledger {
+    /// Whether jitter hides short queues.
+    pub(in super::super) fn set_hidden(&mut self, hidden: bool) {
+        self.hidden = hidden;
+    }
+
     /// Packets were acknowledged, or lost, where the queue was `high` or not; `learn` when they
     /// tell about the path rather than about a probe.
     pub(in super::super) fn count(&mut self, acked: f64, lost: f64, high: bool, learn: bool) {
@@ -63,10 +70,15 @@ impl Ledger {
     }
 
     /// What of `packets` may be lost when the path loses `threshold` beyond its base: the mean and
-    /// the chance around it.
+    /// the chance around it, in these packets and, where few tell the base, in those.
     pub(in super::super) fn allowed(&self, packets: f64, threshold: f64) -> f64 {
         let mean = (self.base() + threshold) * packets;
-        mean + DEVIATIONS * mean.max(0.0).sqrt()
+        let mut variance = mean;
+        if self.hidden {
+            let times = packets / self.quiet.packets.max(ENOUGH);
+            variance += self.quiet.lost * times * times;
+        }
+        mean + DEVIATIONS * variance.max(0.0).sqrt()
     }
 
     /// Whether this round lost more than `threshold` beyond the base where the queue was long, or

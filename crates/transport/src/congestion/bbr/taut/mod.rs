@@ -215,6 +215,9 @@ impl Bbr {
             sample.adjusted_rtt,
             self.rounds.started,
         );
+        if let Some(min) = self.min_rtt.value {
+            self.ledger.set_hidden(self.queue.is_hidden(min));
+        }
         let high = sample
             .adjusted_rtt
             .is_some_and(|rtt| self.is_queue_high(rtt));

@@ -24,6 +24,8 @@ const HIGH_ROUNDS: u32 = 16;
 
 /// Packets that arrive so many times faster than they left arrive at once.
 const AT_ONCE: u32 = 4;
+/// Jitter of this part of the minimum RTT hides queues.
+const HIDDEN: u32 = 8;
 /// What is learned of jitter is learned from few samples.
 const SAFETY: u32 = 2;
 
@@ -171,6 +173,11 @@ impl QueueView {
     fn least(&self, min: Duration, part: u32) -> Duration {
         let queue = (min / part.max(1)).max(GRAIN);
         min.saturating_add(queue).saturating_add(self.jitter.get())
+    }
+
+    /// Whether jitter alone lifts round trips as a long queue does.
+    pub(in super::super) fn is_hidden(&self, min: Duration) -> bool {
+        self.jitter.get() >= (min / HIDDEN).max(GRAIN)
     }
 
     /// Whether all of the last round met a queue of at least this part of the minimum RTT.

@@ -71,6 +71,25 @@ fn the_account_learns_where_there_is_no_queue() {
     assert!((ledger.allowed(100.0, 0.02) - 8.0).abs() < 1e-9);
 }
 
+/// Of 100 packets one was lost, and of 1,000 over what looks like a queue twenty: that may be the same share.
+#[test]
+fn where_jitter_hides_short_queues_few_packets_tell_little() {
+    let mut ledger = Ledger::default();
+    ledger.count(99.0, 1.0, false, true);
+    ledger.count(980.0, 20.0, true, true);
+    assert!(ledger.is_congested(0.0, 1_000.0));
+    ledger.set_hidden(true);
+    assert!(!ledger.is_congested(0.0, 1_000.0));
+    ledger.count(0.0, 20.0, true, true);
+    assert!(ledger.is_congested(0.0, 1_000.0), "forty of 1,000 may not");
+    // Nor is it an excuse where nothing is lost without a queue.
+    let mut clean = Ledger::default();
+    clean.set_hidden(true);
+    clean.count(100.0, 0.0, false, true);
+    clean.count(999.0, 1.0, true, true);
+    assert!(clean.is_congested(0.0, 1_000.0));
+}
+
 #[test]
 fn no_path_loses_more_than_a_tenth_on_its_own() {
     let mut ledger = Ledger::default();
@@ -207,6 +226,7 @@ fn what_round_trips_fall_by_among_packets_that_arrive_at_once_is_no_queue() {
         }
         assert_eq!(queue.stands(min), !jitter, "{apart} ms");
         assert_eq!(queue.was_long(min, 8), !jitter, "{apart} ms");
+        assert_eq!(queue.is_hidden(min), jitter, "{apart} ms");
         // A queue longer than that by its part is one all the same.
         assert!(queue.was_long(ms(10), 8), "{apart} ms");
     }
