@@ -70,7 +70,8 @@ impl Ledger {
     }
 
     /// What of `packets` may be lost when the path loses `threshold` beyond its base: the mean and
-    /// the chance around it, in these packets and, where few tell the base, in those.
+    /// the chance around it, in these packets and, where jitter hides short queues, in those that the
+    /// base is known from.
     pub(in super::super) fn allowed(&self, packets: f64, threshold: f64) -> f64 {
         let mean = (self.base() + threshold) * packets;
         let mut variance = mean;
