@@ -235,10 +235,19 @@ impl Bill {
         if cost == PathCost::default() {
             return;
         }
+        // What came before has lost its address; it may be there still, as the last path was until now.
+        let before = self.paths.iter().filter(|(other, _)| other == end);
+        let before: Vec<PathId> = before.map(|(_, id)| *id).collect();
+        for id in &before {
+            let _ = self.connection.close_path(*id);
+        }
         if let (Some(cap), Ok(former)) = (cost.cap_bytes, self.former.lock()) {
-            let before = self.paths.iter().filter(|(other, _)| other == end);
-            let used = before.filter_map(|(_, id)| former.get(id)).map(carried);
-            cost = cost.cap(cap.saturating_sub(used.sum()));
+            let last = |id: &PathId| {
+                let stats = self.connection.path_stats(*id);
+                stats.or_else(|| former.get(id).cloned())
+            };
+            let used: u64 = before.iter().filter_map(last).map(|it| carried(&it)).sum();
+            cost = cost.cap(cap.saturating_sub(used));
         }
         self.paths.push((end.clone(), path));
         // Fails only for a path that is gone.

@@ -39,6 +39,9 @@ pub struct LocalEnd {
 pub(crate) struct Resolved {
     pub(crate) address: SocketAddr,
     pub(crate) interface: Option<String>,
+    /// The system's number for the interface: one that comes back under its old name is another, and what was bound to the
+    /// former leads nowhere.
+    pub(crate) index: Option<u32>,
 }
 
 impl LocalEnd {
@@ -69,15 +72,16 @@ impl LocalEnd {
 
     /// Chooses the address from which `remote` can be reached.
     pub(crate) fn resolve(&self, remote: SocketAddr) -> Result<Resolved, LocalEndError> {
-        let resolved = |ip| Resolved {
+        let resolved = |ip, index| Resolved {
             address: SocketAddr::new(ip, self.port),
             interface: self.interface.clone(),
+            index,
         };
         if let Some(ip) = self.ip {
             if ip.is_ipv4() != remote.is_ipv4() {
                 return Err(LocalEndError::OtherFamily { local: ip, remote });
             }
-            return Ok(resolved(ip));
+            return Ok(resolved(ip, None));
         }
         let name = self.interface.clone().unwrap_or_default();
         let known = interfaces::list().map_err(|error| LocalEndError::NoInterfaceList {
@@ -99,7 +103,7 @@ impl LocalEnd {
         if !interface.loopback && !interface.has_route_to(remote.ip()) {
             return Err(LocalEndError::NoRouteThrough { name, remote });
         }
-        Ok(resolved(ip))
+        Ok(resolved(ip, Some(interface.index)))
     }
 }
 

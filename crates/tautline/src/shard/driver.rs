@@ -24,7 +24,9 @@ use tautline_transport::{
 };
 
 use super::{
-    Shard, ShardState, count, handover,
+    Shard, ShardState, count,
+    full::Patience,
+    handover,
     io::{Io, OLD_SOCKET_LIFETIME, ShardSockets},
     timers::TimerQueue,
 };
@@ -358,7 +360,7 @@ impl Driver {
 
     fn run_connections(&mut self, cx: &mut Context<'_>, receiving: Step) -> Step {
         if self.io.flush(cx, &self.shard).is_pending() {
-            // The kernel's buffer is full: nobody sends until it has room.
+            // The kernel's buffer is full: nobody sends until it has room, for a moment.
             return Step::Idle;
         }
         let mut batches = SEND_BATCHES_PER_ROUND;
@@ -433,7 +435,7 @@ impl Driver {
             };
             sent += 1;
             // The application may use the connection during the system call.
-            let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit));
+            let outcome = MutexGuard::unlocked(&mut state, || self.io.send(cx, transmit, now));
             match outcome {
                 Poll::Ready(Sent::Unreachable(reason)) => {
                     let now = self.shard.now();
@@ -575,6 +577,7 @@ impl Driver {
         let former = canonical(old.local_addr());
         self.io.old = Some((old, now + OLD_SOCKET_LIFETIME));
         self.io.unsent = None;
+        self.io.patience = Patience::default();
         for conn in conns {
             conn.state.lock().quic.rebind_from(now, former, local);
             enqueue(&mut self.ready, &conn);
@@ -583,7 +586,7 @@ impl Driver {
 
     fn next_deadline(&self) -> Option<Instant> {
         let due = match self.io.unsent {
-            // Nothing is sent before the socket has room, which wakes us; or nearly always does.
+            // Nothing is sent before the socket has room, which wakes us, or nearly always does, or is given up.
             Some(_) => Some(self.shard.now() + SEND_RETRY),
             None => self.timers.next(),
         };

@@ -1,8 +1,8 @@
 //! The sockets of a shard, and what waits for them.
 //!
 //! Owns: which socket a datagram leaves by, the batch that the kernel has no room for, sockets that
-//! come and go with paths. Does not own: when anything is sent (`driver.rs`), which one is read (`turn.rs`), who
-//! asked for a path's socket (`path_sockets.rs`).
+//! come and go with paths. Does not own: when anything is sent (`driver.rs`), which one is read (`turn.rs`), how long a full
+//! one is waited for (`full.rs`), who asked for a path's socket (`path_sockets.rs`).
 
 use std::{
     net::SocketAddr,
@@ -16,7 +16,7 @@ use tautline_transport::{
     time::{Instant, earliest},
 };
 
-use super::{Shard, count, path_sockets::PathSocket, turn::Turn};
+use super::{Shard, count, full::Patience, path_sockets::PathSocket, turn::Turn};
 use crate::socket::{BoundSocket, ReceiveBuffers, Sent, Socket};
 
 /// Largest batch; no larger than one UDP payload may be.
@@ -48,11 +48,21 @@ pub(super) struct Io {
     pub(super) buffers: ReceiveBuffers,
     /// The batch under construction, or the one the kernel has no room for yet.
     pub(super) out: Box<[u8]>,
-    pub(super) unsent: Option<Transmit>,
+    pub(super) unsent: Option<Unsent>,
+    /// With the main socket, when it is full.
+    pub(super) patience: Patience,
     /// Stateless answers.
     pub(super) answer: Vec<u8>,
     /// After a failure, when to receive again.
     pub(super) paused_until: Option<Instant>,
+}
+
+/// A batch that the kernel has no room for yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsent {
+    transmit: Transmit,
+    /// It is dropped then.
+    until: Instant,
 }
 
 /// A socket beside the main one.
@@ -63,6 +73,7 @@ pub(super) struct Further {
     pub(super) for_paths: Option<Arc<PathSocket>>,
     /// Nobody uses it; it is closed then.
     pub(super) closes: Option<Instant>,
+    patience: Patience,
 }
 
 impl Io {
@@ -73,6 +84,7 @@ impl Io {
                 socket: bound.into_socket()?,
                 for_paths: None,
                 closes: None,
+                patience: Patience::default(),
             })
         });
         Ok(Self {
@@ -84,32 +96,61 @@ impl Io {
             buffers: ReceiveBuffers::new(),
             out: vec![0; BATCH_BYTES].into_boxed_slice(),
             unsent: None,
+            patience: Patience::default(),
             answer: Vec::new(),
             paused_until: None,
         })
     }
 
-    /// Sends the batch in `out`; pending means it is kept until the kernel has room.
-    pub(super) fn send(&mut self, cx: &mut Context<'_>, transmit: Transmit) -> Poll<Sent> {
+    /// Sends the batch in `out`; pending means it is kept until the kernel has room, for a while.
+    pub(super) fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        transmit: Transmit,
+        now: Instant,
+    ) -> Poll<Sent> {
         let socket = self.socket_for(&transmit);
         let sent = socket.poll_send(cx, &transmit, self.batch(&transmit));
-        if sent.is_pending() {
-            self.unsent = Some(transmit);
+        if sent.is_ready() {
+            return sent;
         }
-        sent
+        let is_alone = self.others.is_empty();
+        match self.patience_with(&transmit).wait(now, is_alone) {
+            Some(until) => {
+                self.unsent = Some(Unsent { transmit, until });
+                Poll::Pending
+            }
+            None => Poll::Ready(Sent::Dropped),
+        }
     }
 
-    /// Sends what the kernel had no room for.
+    /// Sends what the kernel had no room for, or gives it up.
     pub(super) fn flush(&mut self, cx: &mut Context<'_>, shard: &Shard) -> Poll<()> {
-        if let Some(transmit) = &self.unsent {
-            let socket = self.socket_for(transmit);
-            let sent = std::task::ready!(socket.poll_send(cx, transmit, self.batch(transmit)));
-            if sent != Sent::Taken {
-                count(&shard.counters.send_failures, 1);
+        if let Some(Unsent { transmit, until }) = self.unsent {
+            let socket = self.socket_for(&transmit);
+            match socket.poll_send(cx, &transmit, self.batch(&transmit)) {
+                Poll::Ready(Sent::Taken) => {}
+                Poll::Ready(_) => count(&shard.counters.send_failures, 1),
+                Poll::Pending => {
+                    let now = shard.now();
+                    if now < until {
+                        return Poll::Pending;
+                    }
+                    self.patience_with(&transmit).on_waited_in_vain(now);
+                    count(&shard.counters.send_failures, 1);
+                }
             }
             self.unsent = None;
         }
         Poll::Ready(())
+    }
+
+    fn patience_with(&mut self, transmit: &Transmit) -> &mut Patience {
+        let other = self.other_at(transmit.four_tuple.local);
+        match other.and_then(|index| self.others.get_mut(index)) {
+            Some(further) => &mut further.patience,
+            None => &mut self.patience,
+        }
     }
 
     /// The socket that is bound where the datagram comes from.
@@ -139,6 +180,7 @@ impl Io {
                     socket,
                     for_paths: Some(path_socket),
                     closes: None,
+                    patience: Patience::default(),
                 });
             }
         }

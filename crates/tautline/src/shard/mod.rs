@@ -4,11 +4,12 @@
 //! channel on its way from the socket to the application or back.
 //! Owns: [`Shard`] (what applications reach: the connection table, the dirty queue, the driver's
 //! waker), [`Driver`] (`driver.rs`: receive, run, send, sleep; its sockets: `io.rs`), timers (`timers.rs`), packets on
-//! the way between shards (`handover.rs`), sockets of further paths (`path_sockets.rs`).
+//! the way between shards (`handover.rs`), sockets of further paths (`path_sockets.rs`), full ones (`full.rs`).
 //! Does not own: what a connection does; how handles behave ([`crate::conn`]).
 //! Called by: `Endpoint` (connect, accept, close), connections (notify).
 
 mod driver;
+mod full;
 mod handover;
 mod io;
 mod path_sockets;

@@ -139,6 +139,7 @@ mod tests {
         let wanted = Resolved {
             address: "127.0.0.1:0".parse().unwrap(),
             interface: None,
+            index: None,
         };
         let options = BindOptions::default();
         let first = sockets.open(&wanted, options).unwrap();

@@ -1,7 +1,14 @@
 //! What an end may announce of erasure correction, and what the other makes of it. docs/spec/fec.md s2.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use bytes::Bytes;
 use tautline_codes::{
     CodingWindow, Encoder, Limits, RepairId, Scheme,
     rlc::{DensityThreshold, Field, Rlc},
@@ -12,7 +19,11 @@ use tautline_testkit::apps::Manual;
 use tautline_transport::{
     config::TransportConfig,
     error::Code,
-    fec::FecStats,
+    fec::{
+        FecStats, Occasion,
+        redundancy::{RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs},
+    },
+    message::MessageOptions,
     units::StreamId,
     wire::{ConnectionId, FecDecoder, FecScheme, Frame, Repair, TransportParameters},
 };
@@ -255,4 +266,70 @@ fn a_datagram_counts_whatever_its_symbol_is_said_to_be() {
         });
     }
     arena.assert_alive(&mut peer);
+}
+
+/// Sends nothing and counts how often it is asked for what acknowledgements tell.
+#[derive(Clone, Debug, Default)]
+struct Asked(Arc<AtomicU64>);
+
+impl RedundancyFactory for Asked {
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(self.clone())
+    }
+}
+
+impl RedundancyScheduler for Asked {
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn ask(&mut self, occasion: Occasion, _: &RedundancyView) -> Repairs {
+        let feedback = u64::from(occasion == Occasion::Feedback);
+        self.0.fetch_add(feedback, Ordering::Relaxed);
+        Repairs::NONE
+    }
+}
+
+/// A packet holds hundreds of ACK frames. Each question may look at all messages that are under way.
+#[test]
+fn acknowledgements_that_tell_nothing_cost_no_question() {
+    let asked = Asked::default();
+    let change = |config: &mut TransportConfig| {
+        config.fec.redundancy = Arc::new(asked.clone());
+        config.fec.decode = true;
+    };
+    let mut arena = Arena::server(1, change, |_| {}, Manual::server());
+    let mut parameters = raw::parameters(ConnectionId::new(&[0x11; 8]).unwrap());
+    parameters.fec_decoder = Some(FecDecoder {
+        window_symbols: 64,
+        window_bytes: 100_000,
+        max_symbol_bytes: 1_400,
+        schemes: vec![FecScheme {
+            id: 10,
+            parameter: 15,
+        }],
+    });
+    let mut peer = Peer::client(0x11, &parameters);
+    arena.handshake(&mut peer);
+    arena.on_victim(|server, now| {
+        let mut options = MessageOptions::default();
+        options.deadline = Some(now + 60 * SECOND);
+        let sent = server.send_message(now, Bytes::from_static(&[1; 3_000]), &options);
+        assert!(sent.is_ok());
+    });
+    arena.run(20 * MS);
+    let mut asked_by = |frame: &[u8]| {
+        let before = asked.0.load(Ordering::Relaxed);
+        let datagram = peer.one_rtt_bytes(&frame.repeat(200));
+        arena.send(datagram);
+        arena.run(20 * MS);
+        asked.0.load(Ordering::Relaxed) - before
+    };
+    let ack = raw::ack(&[0..=1]);
+    assert_eq!(asked_by(&ack), 1);
+    assert_eq!(asked_by(&ack), 0);
 }

@@ -11,6 +11,7 @@ mod fec;
 mod fec_bounds;
 mod fec_choice;
 mod fec_memory;
+mod fec_paths;
 mod fec_redundancy;
 mod handshake;
 mod heap;

@@ -132,9 +132,13 @@ fn a_cap_is_never_passed_and_ends_the_path() {
             == PathEvent::CapReached { path: METERED }));
         let closed = |code| move |event: &PathEvent| matches!(event, PathEvent::Abandoned { path: METERED, code: it, .. } if *it == code);
         let limit = abandon::PATH_RESOURCE_LIMIT_REACHED;
-        assert!(has(&trouble, Side::Client, closed(limit)), "{case}");
+        // It stays for a higher cap while nothing else works.
+        let stays = case == "alone";
+        let is_closed = has(&trouble, Side::Client, closed(limit));
+        assert_eq!(is_closed, !stays, "{case}");
         trouble.set_link(0, true);
         trouble.deliver(60 * SECOND);
+        assert!(has(&trouble, Side::Client, closed(limit)), "{case}");
     }
 }
 
@@ -239,4 +243,45 @@ fn a_cost_may_be_set_before_the_path_is_open() {
         client.set_path_cost(now, PathId(99), PathCost::metered())
     });
     assert!(unknown.is_err());
+}
+
+#[test]
+fn a_path_at_its_cap_stays_while_no_other_works() {
+    let mut trouble = Trouble::open(3, 2);
+    let cap = PathCost::metered().cap(400_000);
+    set_cost(&mut trouble, Side::Client, METERED, cap);
+    trouble.set_link(0, false);
+    trouble.transfer(Side::Client, 3_000_000);
+    trouble.run(10 * SECOND);
+    let reached = |event: &PathEvent| *event == PathEvent::CapReached { path: METERED };
+    assert!(has(&trouble, Side::Client, reached));
+    assert!(!stats(&mut trouble, Side::Client, METERED).abandoned);
+    set_cost(
+        &mut trouble,
+        Side::Client,
+        METERED,
+        PathCost::metered().cap(3_000_000),
+    );
+    trouble.run(10 * SECOND);
+    assert!(sent(&mut trouble, Side::Client, METERED) > 2_000_000);
+    // Once another works, what is spent is closed.
+    trouble.set_link(0, true);
+    trouble.deliver(60 * SECOND);
+    assert!(trouble.works(Side::Client, FREE));
+}
+
+#[test]
+fn a_cap_leaves_the_status_that_was_asked_for() {
+    let mut trouble = Trouble::open(3, 2);
+    let set = trouble.on(Side::Client, |it, _| {
+        it.set_path_status(METERED, PathStatus::Backup)
+    });
+    assert!(set.is_ok());
+    let status = |trouble: &mut Trouble| stats(trouble, Side::Client, METERED).status;
+    let capped = PathCost::default().cap(10_000_000);
+    set_cost(&mut trouble, Side::Client, METERED, capped);
+    assert_eq!(status(&mut trouble), PathStatus::Backup);
+    set_cost(&mut trouble, Side::Client, METERED, PathCost::metered());
+    set_cost(&mut trouble, Side::Client, METERED, PathCost::default());
+    assert_eq!(status(&mut trouble), PathStatus::Available);
 }

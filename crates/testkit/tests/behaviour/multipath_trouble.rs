@@ -12,7 +12,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{AckRouting, MultipathConfig, PathPin},
+    multipath::{AbandonPathError, AckRouting, MultipathConfig, PathPin},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -560,6 +560,31 @@ fn a_path_abandoned_before_it_works_does_not_fail_later() {
         "{events:?}"
     );
     assert_eq!(trouble.paths(Side::Client), [0]);
+}
+
+/// The handshake is on the first path alone, and what proves another comes after it.
+#[test]
+fn the_first_path_stays_until_another_works_or_the_handshake_is_confirmed() {
+    let mut trouble = Trouble::early(9, 2, |config| config.max_idle_timeout = Some(30 * SECOND));
+    // The client's Finished is lost.
+    trouble.set_link(0, false);
+    trouble.net.run_for(2 * MS);
+    trouble.set_link(0, true);
+    let opened = trouble
+        .net
+        .on_client(|client, now| client.open_path(now, to(1, 50_000)));
+    assert_eq!(opened, Ok(PathId(1)));
+    let abandon = |trouble: &mut Trouble| {
+        trouble
+            .net
+            .on_client(|client, now| client.abandon_path(now, PathId(0), 0x3e))
+    };
+    assert_eq!(abandon(&mut trouble), Err(AbandonPathError::LastPath));
+    trouble.net.run_for(SECOND);
+    assert!(trouble.works(Side::Client, PathId(1)));
+    assert_eq!(abandon(&mut trouble), Ok(()));
+    trouble.net.run_for(SECOND);
+    assert!(trouble.ended().is_none() && trouble.works(Side::Server, PathId(1)));
 }
 
 #[test]

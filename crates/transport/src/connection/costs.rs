@@ -14,7 +14,7 @@ use crate::{
 impl Connection {
     /// Sets what a path costs, before or after it is open. Bytes that it has carried count towards a cap;
     /// a higher cap lets a path go on that is still there. The peer is told to use it, or to keep it in
-    /// reserve, as [`Connection::set_path_status`] does.
+    /// reserve, as [`Connection::set_path_status`] does, unless that is what the former cost says, too.
     ///
     /// # Errors
     /// [`AbandonPathError::UnknownPath`].
@@ -24,14 +24,16 @@ impl Connection {
         id: PathId,
         cost: PathCost,
     ) -> Result<(), AbandonPathError> {
+        let mut asks = true;
         if let Some(path) = self.paths.get_mut(id) {
+            asks = !path.cost.asks_the_same(cost);
             path.cost.set(cost);
         } else {
             let multipath = self.multipath.as_mut();
             let unopened = multipath.and_then(|multipath| multipath.ids.get_mut(id));
             unopened.ok_or(AbandonPathError::UnknownPath)?.cost = cost;
         }
-        if self.multipath.is_some() {
+        if asks && self.multipath.is_some() {
             self.set_path_status(id, cost.status())?;
         }
         self.has_costs |= cost != PathCost::default();
@@ -40,7 +42,7 @@ impl Connection {
     }
 
     /// After input, and before anything leaves: tells of caps that come near, and closes paths that have
-    /// carried all they may, unless it is the last.
+    /// carried all they may, unless no other works: what is silent may stay so, and a higher cap lets this one go on.
     pub(super) fn review_costs(&mut self, now: Instant) {
         if !self.has_costs {
             return;
@@ -71,7 +73,7 @@ impl Connection {
                 None => {}
             }
             if self.paths.get(id).is_some_and(Path::is_spent) && self.multipath.is_some() {
-                let other = |path: &Path| path.id != id && path.is_usable() && !path.is_spent();
+                let other = |path: &Path| path.id != id && path.is_at_work();
                 if self.paths.iter().any(other) {
                     let code = abandon::PATH_RESOURCE_LIMIT_REACHED;
                     // Another path is left, and this one is there.

@@ -251,7 +251,10 @@ impl Connection {
             }
             sender.on_feedback(id);
             self.on_losses_heard(now);
-            self.ask_for_redundancy(now, Occasion::Feedback);
+            // A packet may be full of ACK frames that tell nothing.
+            if summary.newly_acked {
+                self.ask_for_redundancy(now, Occasion::Feedback);
+            }
         }
         if let Some(phase) = summary.ecn_changed {
             self.emit_ecn(now, id, ecn_before, phase);

@@ -444,6 +444,10 @@ impl Connection {
             if probing && owed == 0 {
                 break;
             }
+            // The next one may be for packets of another path, with larger datagrams.
+            if len > 0 && self.paths.len() > 1 && !self.has_room_for_repair(id) {
+                break;
+            }
             let limit = if len == 0 { mtu } else { segment };
             let room = buf.get_mut(len..).unwrap_or_default();
             let Some(written) = self.build_repair(now, id, room, limit, ecn) else {

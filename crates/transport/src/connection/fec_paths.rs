@@ -13,8 +13,12 @@ use crate::{
     multipath::{PathStatus, sched::PathView},
     path::Path,
     time::Instant,
+    tls::TAG_LEN,
     units::{Ecn, PathId},
 };
+
+/// Bytes of a packet number, at least. With more a symbol that just fits here is cut as where no path has room.
+const LEAST_NUMBER_BYTES: usize = 1;
 
 impl Connection {
     /// Tells erasure correction of the paths that data may use now.
@@ -57,7 +61,7 @@ impl Connection {
         }));
     }
 
-    /// Repair symbols that wait, on the path where they do most good.
+    /// Repair symbols that wait, on the path where they do most good, of those whose datagrams have room for them.
     pub(super) fn transmit_repairs_over_paths(
         &mut self,
         now: Instant,
@@ -68,7 +72,17 @@ impl Connection {
         let views = self.path_views(now);
         let sender = self.fec.sender.as_deref();
         let may = |id: PathId| views.iter().any(|view| view.id == id && view.may_send);
-        let chosen = sender.and_then(|sender| sender.repair_path(may));
+        let holds = |id: PathId| may(id) && self.has_room_for_repair(id);
+        let chosen = sender.and_then(|sender| {
+            // Where none has room, what is left of the window is what counts.
+            let mut working = self.paths.iter().filter(|path| path.is_at_work());
+            let any = working.any(|path| self.has_room_for_repair(path.id));
+            if any {
+                sender.repair_path(holds)
+            } else {
+                sender.repair_path(may)
+            }
+        });
         // None of them is heard of: any that data may use.
         let chosen = chosen.or_else(|| first_of(&views).filter(|_| !self.hears_of_any_path()));
         self.keep_views(views);
@@ -80,6 +94,22 @@ impl Connection {
             Ecn::NotEct
         };
         self.transmit_repairs(now, id, buf, ecn, max_segments)
+    }
+
+    /// Whether a datagram of the path has room for the repair symbol to leave next, over all that it is for: what it is for
+    /// may have left on a path with larger ones.
+    pub(super) fn has_room_for_repair(&self, id: PathId) -> bool {
+        let needed = self
+            .fec
+            .sender
+            .as_deref()
+            .and_then(FecSender::next_repair_room);
+        let (Some(needed), Some(path)) = (needed, self.paths.get(id)) else {
+            return true;
+        };
+        let header = 1 + path.remote_cids.active().cid.len() + LEAST_NUMBER_BYTES;
+        let room = usize::from(path.mtu.datagram_size()).saturating_sub(header + TAG_LEN);
+        needed <= room
     }
 
     fn hears_of_any_path(&self) -> bool {

@@ -327,7 +327,8 @@ impl Connection {
     /// sent again on others.
     ///
     /// # Errors
-    /// [`AbandonPathError`] when it is the only one that is left, or there is none of that name.
+    /// [`AbandonPathError`] when it is the only one that is left, or there is none of that name; before the handshake is
+    /// confirmed, when it is the only one that is validated.
     pub fn abandon_path(
         &mut self,
         now: Instant,
@@ -335,10 +336,14 @@ impl Connection {
         code: u64,
     ) -> Result<(), AbandonPathError> {
         self.unreviewed = true;
+        // Before the handshake is confirmed a path that opens may never: what proves it comes when both ends are done, and
+        // the handshake itself is on the first path alone.
+        let confirmed = self.life.confirmed;
+        let stays = |it: &Path| !it.is_abandoned() && (confirmed || it.is_usable());
         let left = self
             .paths
             .iter()
-            .any(|other| other.id != id && !other.is_abandoned());
+            .any(|other| other.id != id && stays(other));
         let Some(multipath) = &mut self.multipath else {
             return Err(match self.paths.get(id) {
                 Some(_) => AbandonPathError::LastPath,

@@ -78,6 +78,11 @@ impl CostMeter {
         };
     }
 
+    /// Whether the peer was asked for the same as with `cost`, and for nothing since.
+    pub(crate) fn asks_the_same(&self, cost: PathCost) -> bool {
+        self.told == CapUse::Some && self.cost.status() == cost.status()
+    }
+
     /// Bytes that may leave, of a path that has carried so many.
     pub(crate) fn room(&self, carried: u64) -> u64 {
         self.cost

@@ -332,6 +332,19 @@ impl FecSender {
         self.queue.len() > 0
     }
 
+    /// Bytes for frames that the repair symbol to leave next takes, over all that it is for. `None` if there is none of
+    /// use.
+    pub fn next_repair_room(&self) -> Option<usize> {
+        let window = self.queue.front()?;
+        let plan = self
+            .source
+            .is_open(window)
+            .then(|| self.plan(window, usize::MAX))??;
+        let len = u64::from(plan.window.len);
+        let header = Repair::header_len(plan.window.first, len, plan.key.into(), plan.len);
+        Some(header + plan.len)
+    }
+
     /// The repair symbol to leave next, in a packet with `payload` bytes for frames. What can do no
     /// good any more is dropped.
     pub fn next_repair(&mut self, payload: usize) -> Option<RepairPlan> {
