@@ -342,10 +342,18 @@ impl Ledger {
         let (watched, kept) = (connection.clone(), Arc::clone(&former));
         tasks.spawn(async move {
             let mut events = watched.path_events();
-            let mut spent = BTreeSet::new();
+            let (mut spent, mut silent) = (BTreeSet::new(), BTreeSet::new());
             while let Some(event) = events.next().await {
                 let path = match event {
                     PathEvent::Abandoned { path, .. } => path,
+                    PathEvent::Degraded { path } => {
+                        silent.insert(path);
+                        continue;
+                    }
+                    PathEvent::Recovered { path } => {
+                        silent.remove(&path);
+                        continue;
+                    }
                     PathEvent::CapReached { path } => {
                         warn(&format!("path {path} has carried all it may"));
                         spent.insert(path);
@@ -357,6 +365,15 @@ impl Ledger {
                                  interface with --paths",
                             );
                             watched.close(0, b"every path has carried all it may");
+                        } else if watched
+                            .paths()
+                            .iter()
+                            .all(|it| ends(it) || silent.contains(&it.id))
+                        {
+                            warn(
+                                "no other path answers, so nothing goes on before one does: raise \
+                                 the cap, or name another interface with --paths",
+                            );
                         }
                         continue;
                     }

@@ -316,8 +316,10 @@ fn acknowledgements_that_tell_nothing_cost_no_question() {
     let mut peer = Peer::client(0x11, &parameters);
     arena.handshake(&mut peer);
     arena.on_victim(|server, now| {
-        let mut options = MessageOptions::default();
-        options.deadline = Some(now + 60 * SECOND);
+        let options = MessageOptions {
+            deadline: Some(now + 60 * SECOND),
+            ..MessageOptions::default()
+        };
         let sent = server.send_message(now, Bytes::from_static(&[1; 3_000]), &options);
         assert!(sent.is_ok());
     });

@@ -61,8 +61,9 @@ pub enum OpenPathError {
     /// The peer does not speak RFC 10069, or has no connection IDs.
     #[error("the peer does not support multipath")]
     NotSupported,
-    /// The peer allows no further path now.
-    #[error("the peer allows no more paths at present")]
+    /// The peer allows no further path now, or this end has as many as its configuration lets it
+    /// ([`MultipathConfig::max_paths`]).
+    #[error("no more paths at present: the peer allows none, or this end has max_paths of them")]
     TooManyPaths,
     /// The peer lets nobody send from another address than that of the handshake.
     #[error("the peer does not allow other addresses (disable_active_migration)")]
