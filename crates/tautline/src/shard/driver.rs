@@ -447,6 +447,7 @@ impl Driver {
                     let former = transmit.four_tuple.local;
                     state.quic.rebind_from(self.shard.now(), former, anywhere);
                 }
+                Poll::Ready(Sent::Dropped) => count(&self.shard.counters.send_failures, 1),
                 Poll::Ready(_) => {}
                 Poll::Pending => break,
             }

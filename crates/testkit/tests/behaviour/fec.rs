@@ -555,20 +555,25 @@ fn idle_ends_fall_silent() {
 
 // ---- Peers made by hand ----
 
+/// What a peer announces that decodes RLC of this density.
+pub fn rlc_decoder(max_symbol_bytes: u64, density: u64) -> FecDecoder {
+    FecDecoder {
+        window_symbols: 64,
+        window_bytes: 100_000,
+        max_symbol_bytes,
+        schemes: vec![FecScheme {
+            id: 10,
+            parameter: density,
+        }],
+    }
+}
+
 /// A server that decodes and protects, and a client made by hand that does so, too.
 fn arena() -> (Arena, Peer) {
     let change = |config: &mut TransportConfig| with_fec(config);
     let mut arena = Arena::server(1, change, |_| {}, Manual::server());
     let mut parameters = raw::parameters(ConnectionId::new(&[0x11; 8]).unwrap());
-    parameters.fec_decoder = Some(FecDecoder {
-        window_symbols: 64,
-        window_bytes: 100_000,
-        max_symbol_bytes: 1_400,
-        schemes: vec![FecScheme {
-            id: 10,
-            parameter: 15,
-        }],
-    });
+    parameters.fec_decoder = Some(rlc_decoder(1_400, 15));
     parameters.fec_encoder = vec![10];
     let mut peer = Peer::client(0x11, &parameters);
     arena.handshake(&mut peer);

@@ -25,11 +25,11 @@ use tautline_transport::{
     },
     message::MessageOptions,
     units::StreamId,
-    wire::{ConnectionId, FecDecoder, FecScheme, Frame, Repair, TransportParameters},
+    wire::{ConnectionId, Frame, Repair, TransportParameters},
 };
 
 use crate::{
-    fec::{arrival_of, header, offered, protect, push, stream_frame},
+    fec::{arrival_of, header, offered, protect, push, rlc_decoder, stream_frame},
     kit::{MS, SECOND, Setup, calm},
     raw::{self, Arena, Peer},
 };
@@ -132,15 +132,7 @@ fn any_codes_may_be_configured() {
 
 /// What a client says that decodes with RLC of this density, and encodes so.
 fn says(parameters: &mut TransportParameters, max_symbol_bytes: u64, density: u64) {
-    parameters.fec_decoder = Some(FecDecoder {
-        window_symbols: 64,
-        window_bytes: 100_000,
-        max_symbol_bytes,
-        schemes: vec![FecScheme {
-            id: 10,
-            parameter: density,
-        }],
-    });
+    parameters.fec_decoder = Some(rlc_decoder(max_symbol_bytes, density));
     parameters.fec_encoder = vec![10];
 }
 
@@ -302,19 +294,7 @@ fn acknowledgements_that_tell_nothing_cost_no_question() {
         config.fec.redundancy = Arc::new(asked.clone());
         config.fec.decode = true;
     };
-    let mut arena = Arena::server(1, change, |_| {}, Manual::server());
-    let mut parameters = raw::parameters(ConnectionId::new(&[0x11; 8]).unwrap());
-    parameters.fec_decoder = Some(FecDecoder {
-        window_symbols: 64,
-        window_bytes: 100_000,
-        max_symbol_bytes: 1_400,
-        schemes: vec![FecScheme {
-            id: 10,
-            parameter: 15,
-        }],
-    });
-    let mut peer = Peer::client(0x11, &parameters);
-    arena.handshake(&mut peer);
+    let (mut arena, mut peer) = Arena::confirmed_with(1, change, |client| says(client, 1_400, 15));
     arena.on_victim(|server, now| {
         let options = MessageOptions {
             deadline: Some(now + 60 * SECOND),

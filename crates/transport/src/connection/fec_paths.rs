@@ -17,7 +17,7 @@ use crate::{
     units::{Ecn, PathId},
 };
 
-/// Bytes of a packet number, at least. With more a symbol that just fits here is cut as where no path has room.
+/// Bytes of a packet number, at least: where it has more, a window whose symbols would just have fitted is cut short.
 const LEAST_NUMBER_BYTES: usize = 1;
 
 impl Connection {
@@ -72,17 +72,19 @@ impl Connection {
         let views = self.path_views(now);
         let sender = self.fec.sender.as_deref();
         let may = |id: PathId| views.iter().any(|view| view.id == id && view.may_send);
-        let holds = |id: PathId| may(id) && self.has_room_for_repair(id);
-        let chosen = sender.and_then(|sender| {
-            // Where none has room, what is left of the window is what counts.
-            let mut working = self.paths.iter().filter(|path| path.is_at_work());
-            let any = working.any(|path| self.has_room_for_repair(path.id));
-            if any {
-                sender.repair_path(holds)
-            } else {
-                sender.repair_path(may)
-            }
-        });
+        let needed = sender.and_then(FecSender::next_repair_room);
+        // Where none has room, what is left of the window is what counts.
+        let any = !self
+            .paths
+            .iter()
+            .any(|path| path.is_at_work() && has_room(path, needed));
+        let holds = |id| {
+            any || self
+                .paths
+                .get(id)
+                .is_some_and(|path| has_room(path, needed))
+        };
+        let chosen = sender.and_then(|sender| sender.repair_path(|id| may(id) && holds(id)));
         // None of them is heard of: any that data may use.
         let chosen = chosen.or_else(|| first_of(&views).filter(|_| !self.hears_of_any_path()));
         self.keep_views(views);
@@ -99,22 +101,22 @@ impl Connection {
     /// Whether a datagram of the path has room for the repair symbol to leave next, over all that it is for: what it is for
     /// may have left on a path with larger ones.
     pub(super) fn has_room_for_repair(&self, id: PathId) -> bool {
-        let needed = self
-            .fec
-            .sender
-            .as_deref()
-            .and_then(FecSender::next_repair_room);
-        let (Some(needed), Some(path)) = (needed, self.paths.get(id)) else {
-            return true;
-        };
-        let header = 1 + path.remote_cids.active().cid.len() + LEAST_NUMBER_BYTES;
-        let room = usize::from(path.mtu.datagram_size()).saturating_sub(header + TAG_LEN);
-        needed <= room
+        let sender = self.fec.sender.as_deref();
+        let needed = sender.and_then(FecSender::next_repair_room);
+        let path = self.paths.get(id);
+        path.is_none_or(|path| has_room(path, needed))
     }
 
     fn hears_of_any_path(&self) -> bool {
         self.paths.iter().any(Path::is_at_work)
     }
+}
+
+/// Whether a datagram of the path has room for a frame of so many bytes.
+fn has_room(path: &Path, needed: Option<usize>) -> bool {
+    let header = 1 + path.remote_cids.active().cid.len() + LEAST_NUMBER_BYTES;
+    let room = usize::from(path.mtu.datagram_size()).saturating_sub(header + TAG_LEN);
+    needed.is_none_or(|needed| needed <= room)
 }
 
 fn first_of(views: &[PathView]) -> Option<PathId> {
