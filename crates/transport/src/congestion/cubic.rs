@@ -226,7 +226,7 @@ impl Cubic {
 
     fn slow_start(&mut self, event: &AckEvent, tested: bool) {
         match &mut self.hystart {
-            Some(hystart) => match hystart.on_ack(event, self.mtu, tested) {
+            Some(hystart) => match hystart.on_ack(event, self.window as u64, self.mtu, tested) {
                 Growth::Add(bytes) => self.window += bytes as f64,
                 Growth::Exit => {
                     self.hystart = None;

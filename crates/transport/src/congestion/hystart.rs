@@ -1,5 +1,6 @@
 //! HyStart++: leave slow start when the RTT rises, before packets are lost. RFC 9406, but that a round of any length shows
-//! that the RTT came down again.
+//! that the RTT came down again, and that a queue has to grow with the window: where delays vary by more than the threshold, a
+//! round trip that stays long is no full path.
 
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ enum Phase {
         baseline: Duration,
         /// Rounds spent here, the partial one of the entry included.
         rounds: u32,
+        /// The congestion window then, bytes.
+        window: u64,
     },
 }
 
@@ -75,10 +78,16 @@ impl HyStart {
         self.phase = Phase::Standard;
     }
 
-    /// An acknowledgement in slow start; `tested` says whether the window may grow at all.
-    pub(super) fn on_ack(&mut self, event: &AckEvent, mtu: u64, tested: bool) -> Growth {
+    /// An acknowledgement in slow start with a window of `window` bytes; `tested` says whether it may grow at all.
+    pub(super) fn on_ack(
+        &mut self,
+        event: &AckEvent,
+        window: u64,
+        mtu: u64,
+        tested: bool,
+    ) -> Growth {
         if self.round_end.is_none_or(|end| event.largest_acked >= end)
-            && self.start_round(event.next_packet_number)
+            && self.start_round(event.next_packet_number, window)
         {
             return Growth::Exit;
         }
@@ -87,7 +96,7 @@ impl HyStart {
             self.samples = self.samples.saturating_add(1);
             self.current_round_min =
                 Some(self.current_round_min.map_or(sample, |min| min.min(sample)));
-            self.judge();
+            self.judge(window);
         }
         if !tested {
             return Growth::Add(0);
@@ -103,8 +112,8 @@ impl HyStart {
         })
     }
 
-    /// Returns whether conservative slow start has lasted its rounds.
-    fn start_round(&mut self, next: PacketNumber) -> bool {
+    /// Returns whether slow start is over.
+    fn start_round(&mut self, next: PacketNumber, window: u64) -> bool {
         let first = self.round_end.is_none();
         self.round_end = Some(next);
         // Also after fewer samples than the RFC asks for: more of them could but lower the minimum. The rounds of a sender
@@ -112,17 +121,31 @@ impl HyStart {
         self.resume_if_lower();
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
-        if let Phase::Conservative { rounds, .. } = &mut self.phase
-            && !first
-        {
-            *rounds += 1;
-            return *rounds >= CSS_ROUNDS;
+        let Phase::Conservative {
+            baseline,
+            rounds,
+            window: entry,
+        } = &mut self.phase
+        else {
+            return false;
+        };
+        *rounds += u32::from(!first);
+        if *rounds < CSS_ROUNDS {
+            return false;
         }
-        false
+        // The window is two to three times that of the entry. Had the path been full then, the round trip would have grown as
+        // much.
+        let has_grown = window >= entry.saturating_mul(3) / 2;
+        let is_longer = |min: Duration| min >= baseline.saturating_add(threshold(*baseline));
+        if has_grown && self.last_round_min.is_some_and(|min| !is_longer(min)) {
+            self.phase = Phase::Standard;
+            return false;
+        }
+        true
     }
 
     /// Moves between the two phases once a round has enough samples. RFC 9406 s4.2.
-    fn judge(&mut self) {
+    fn judge(&mut self, window: u64) {
         let Some(current) = self.current_round_min else {
             return;
         };
@@ -134,11 +157,11 @@ impl HyStart {
                 let Some(last) = self.last_round_min else {
                     return;
                 };
-                let threshold = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if current >= last.saturating_add(threshold) {
+                if current >= last.saturating_add(threshold(last)) {
                     self.phase = Phase::Conservative {
                         baseline: current,
                         rounds: 0,
+                        window,
                     };
                 }
             }
@@ -156,6 +179,11 @@ impl HyStart {
     }
 }
 
+/// By how much a round trip has to be longer than this one to count as longer. RFC 9406 s4.2.
+fn threshold(rtt: Duration) -> Duration {
+    (rtt / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +194,7 @@ mod tests {
         hystart: HyStart,
         next: u64,
         per_round: u64,
+        window: u64,
     }
 
     impl Rounds {
@@ -174,6 +203,7 @@ mod tests {
                 hystart: HyStart::new(true),
                 next: 0,
                 per_round: 10,
+                window: 10_000,
             }
         }
 
@@ -183,7 +213,11 @@ mod tests {
             (first..self.next)
                 .map(|number| {
                     let event = ack(number, self.next, 1_000, Duration::from_millis(rtt_ms));
-                    self.hystart.on_ack(&event, 1_000, true)
+                    let growth = self.hystart.on_ack(&event, self.window, 1_000, true);
+                    if let Growth::Add(bytes) = growth {
+                        self.window += bytes;
+                    }
+                    growth
                 })
                 .collect()
         }
@@ -235,10 +269,33 @@ mod tests {
         let mut rounds = Rounds::new();
         rounds.round(100);
         rounds.round(120); // The partial round counts.
-        for _ in 0..4 {
-            assert!(!rounds.round(130).contains(&Growth::Exit));
+        for rtt in [130, 140, 150, 160] {
+            assert!(!rounds.round(rtt).contains(&Growth::Exit));
         }
-        assert_eq!(rounds.round(130)[0], Growth::Exit);
+        assert_eq!(rounds.round(170)[0], Growth::Exit);
+    }
+
+    #[test]
+    fn a_round_trip_that_does_not_grow_with_the_window_is_no_queue() {
+        let mut rounds = Rounds::new();
+        rounds.window = 1_000;
+        rounds.round(100);
+        rounds.round(120);
+        let later: Vec<Growth> = (0..5).flat_map(|_| rounds.round(125)).collect();
+        assert!(!later.contains(&Growth::Exit));
+        assert_eq!(later.last(), Some(&Growth::Add(1_000)));
+    }
+
+    #[test]
+    fn a_window_that_did_not_grow_tells_nothing_of_a_queue() {
+        let mut rounds = Rounds::new();
+        rounds.window = 1_000_000;
+        rounds.round(100);
+        rounds.round(120);
+        for _ in 0..4 {
+            assert!(!rounds.round(125).contains(&Growth::Exit));
+        }
+        assert_eq!(rounds.round(125)[0], Growth::Exit);
     }
 
     #[test]
@@ -267,7 +324,10 @@ mod tests {
     fn unpaced_growth_is_limited_to_eight_datagrams() {
         let mut hystart = HyStart::new(false);
         let event = ack(9, 20, 20_000, Duration::from_millis(50));
-        assert_eq!(hystart.on_ack(&event, 1_000, true), Growth::Add(8_000));
-        assert_eq!(hystart.on_ack(&event, 1_000, false), Growth::Add(0));
+        assert_eq!(
+            hystart.on_ack(&event, 10_000, 1_000, true),
+            Growth::Add(8_000)
+        );
+        assert_eq!(hystart.on_ack(&event, 10_000, 1_000, false), Growth::Add(0));
     }
 }

@@ -187,6 +187,29 @@ fn no_data_goes_where_it_would_block_the_window() {
 }
 
 #[test]
+fn blest_follows_the_blocking_that_happens() {
+    let paths = [full(path(0, 20, 50)), path(1, 400, 10)];
+    let mut blest = registry::by_name("blest").unwrap().build();
+    let mut after = |milliseconds, held_back| {
+        let view = SchedulerView {
+            now: Instant::from_nanos(0) + Duration::from_millis(milliseconds),
+            more_follows: true,
+            held_back,
+            ..view(&paths, 4_000_000)
+        };
+        blest.choose(&view).is_some()
+    };
+    assert!(after(0, false), "2.5 MB are expected meanwhile");
+    let blocked = (1..40).filter(|round| !after(round * 400, true)).count();
+    assert!((10..39).contains(&blocked), "{blocked}");
+    let since = |round: u64| 16_000 + round * 400;
+    let blocked = (0..40).filter(|round| !after(since(*round), false)).count();
+    assert!((1..30).contains(&blocked), "{blocked}");
+    // Asked often, it learns no faster.
+    assert!((0..1_000).all(|_| after(since(40), true)));
+}
+
+#[test]
 fn backup_paths_wait_for_the_others_to_fail() {
     let mut spare = path(1, 10, 100);
     spare.status = PathStatus::Backup;

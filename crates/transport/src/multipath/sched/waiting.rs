@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Choice, PathView, Scheduler, SchedulerView, min_rtt::whole, ready, wanted};
+use crate::time::Instant;
 
 /// The fastest of the wanted paths, and the fastest of those that may send.
 fn pair<'a>(view: &'a SchedulerView<'_>) -> Option<(&'a PathView, &'a PathView)> {
@@ -62,16 +63,41 @@ impl Scheduler for Ecf {
 pub(super) struct Blest {
     /// Corrects the estimate of what the fast path sends.
     lambda: f64,
+    /// When it was corrected last.
+    corrected: Option<Instant>,
 }
 
 impl Default for Blest {
     fn default() -> Self {
-        Self { lambda: 1.0 }
+        Self {
+            lambda: Self::LEAST,
+            corrected: None,
+        }
     }
 }
 
 impl Blest {
     pub(super) const NAME: &'static str = "blest";
+    /// The estimate as it is, and how much more it may be taken for.
+    const LEAST: f64 = 1.0;
+    const MOST: f64 = 2.0;
+    /// What a round trip with blocking adds, and one without takes off.
+    const STEP: f64 = 0.05;
+
+    /// Follows the blocking that happens, once per round trip of the slow path, which is how long data there can block.
+    fn correct(&mut self, view: &SchedulerView<'_>, slow: &PathView) {
+        let due = |last| view.now.saturating_since(last) >= slow.smoothed_rtt;
+        if !self.corrected.is_none_or(due) {
+            return;
+        }
+        self.corrected = Some(view.now);
+        let step = if view.held_back {
+            Self::STEP
+        } else {
+            -Self::STEP
+        };
+        self.lambda = (self.lambda + step).clamp(Self::LEAST, Self::MOST);
+    }
 }
 
 impl Scheduler for Blest {
@@ -84,6 +110,7 @@ impl Scheduler for Blest {
         if fast.id == slow.id {
             return Some(whole(fast));
         }
+        self.correct(view, slow);
         let rounds = ratio(slow.smoothed_rtt, fast.smoothed_rtt);
         let datagram = fast.datagram as f64;
         let window = fast.window as f64;
