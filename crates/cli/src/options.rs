@@ -38,6 +38,10 @@ pub(crate) struct TransportOptions {
     /// (docs/erasure-correction.md has all options)
     #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
     pub(crate) fec: Option<SharedRedundancyFactory>,
+    /// With --fec: make packets with source and with repair symbols of one size, so that nobody on the way tells them apart
+    /// by theirs; short packets take the room of long ones
+    #[arg(long, requires = "fec")]
+    pub(crate) fec_padding: bool,
     /// Which of several paths carries what this end sends, where both ends have several (--paths of
     /// the client)
     #[arg(long, value_name = "NAME", default_value = "auto",
@@ -64,6 +68,7 @@ impl TransportOptions {
             config.fec.redundancy = Arc::clone(redundancy);
             // Who does not protect may still decode.
             config.fec.decode = true;
+            config.fec.padding = self.fec_padding;
             // Who comes again, to the same process, need not be guessed at again.
             config.fec.loss_store = Some(Arc::default());
         }

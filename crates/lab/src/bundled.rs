@@ -41,6 +41,7 @@ pub const PLANS: &[Bundled] = plans![
     "fec-generations",
     "fec-ackfreq",
     "fec-pages",
+    "fec-padding",
     "fec-video",
     "fec-ifc",
     "fec-ifc-links",

@@ -349,6 +349,13 @@ mod tests {
                 },
             ),
             (
+                "fec_padding",
+                StackOptions {
+                    fec_padding: Some(true),
+                    ..StackOptions::default()
+                },
+            ),
+            (
                 "fec_mode",
                 StackOptions {
                     fec_mode: Some("mask".to_owned()),

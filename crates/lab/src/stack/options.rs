@@ -70,6 +70,10 @@ pub struct StackOptions {
     /// Whether unreliable datagrams are protected as well; default false, `tautline` with `fec` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fec_datagrams: Option<bool>,
+    /// Whether packets with source and with repair symbols are of one size on the wire; default false, `tautline`
+    /// with `fec` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fec_padding: Option<bool>,
     /// Departures from RFC 9265 that no real network should see, to reproduce what others measured
     /// with them: `mask`, `repair-outside-cwnd`, `hold=MILLISECONDS`, with commas between;
     /// `tautline` with `fec` alone.
@@ -161,6 +165,7 @@ impl Default for StackOptions {
             fec_code: None,
             fec_window: None,
             fec_datagrams: None,
+            fec_padding: None,
             fec_mode: None,
             paths: None,
             multipath: None,

@@ -194,6 +194,11 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
                 "says whether erasure correction protects datagrams",
             ),
             (
+                "fec_padding",
+                options.fec_padding.is_some(),
+                "says whether erasure correction makes its packets of one size",
+            ),
+            (
                 "fec_mode",
                 options.fec_mode.is_some(),
                 "says how erasure correction departs from its rules",
@@ -217,6 +222,9 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
     }
     if let Some(protect) = options.fec_datagrams {
         config.fec.protect_datagrams = protect;
+    }
+    if let Some(padding) = options.fec_padding {
+        config.fec.padding = padding;
     }
     if let Some(modes) = &options.fec_mode {
         let lab = FecLab::parse(modes).map_err(|error| wrong("fec_mode", error.to_string()))?;
