@@ -1,4 +1,4 @@
-//! Redundancy for the end of what is sent, over all paths.
+//! Redundancy for the ends of what is sent, over all paths.
 
 use super::{
     Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, flec, quirl::Quirl,
@@ -9,11 +9,21 @@ use crate::time::Instant;
 /// symbols alike. As many repair symbols leave behind it as losses are to be expected in it, each packet on
 /// its path (Zverev 2023, eq. 4.11), rounded up, over all of it. Packets before are plain: their losses show
 /// in time. Nothing leaves where nothing was lost yet.
+///
+/// The last one of a stream is one, too, where other streams go on (s4.4.1): what they send behind it shows its loss in a
+/// round trip, and that is what it would be late. The set is what is in flight then, data of others included: what is under way
+/// already of repair symbols is for some of it, and counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tail;
 
 impl Tail {
     pub(super) const NAME: &'static str = "tail";
+
+    /// Whether a packet that leaves now will be in flight when a stream ends. Of a stream alone what waits tells the same.
+    fn is_before_end(view: &RedundancyView) -> bool {
+        let flight = Quirl::last_flight(view);
+        view.ends_in.is_some_and(|bytes| bytes <= flight)
+    }
 
     /// Repair symbols for the coding set: they are of it themselves.
     fn redundancy(view: &RedundancyView) -> u64 {
@@ -30,19 +40,34 @@ impl RedundancyScheduler for Tail {
     }
 
     fn protects(&self, view: &RedundancyView) -> bool {
-        Quirl::is_of_last_flight(view)
+        Quirl::is_of_last_flight(view) || Self::is_before_end(view)
     }
 
     fn plain_for(&self, view: &RedundancyView) -> u64 {
-        Quirl::before_last_flight(view)
+        let of_all = Quirl::before_last_flight(view);
+        let before_end = view.ends_in.map_or(u64::MAX, |bytes| {
+            let more = bytes.saturating_sub(Quirl::last_flight(view));
+            more.saturating_sub(1)
+        });
+        of_all.min(before_end)
     }
 
     fn heeds_feedback(&self, _: Instant) -> bool {
         false
     }
 
+    fn heeds_ends(&self) -> bool {
+        true
+    }
+
     fn ask(&mut self, occasion: Occasion, view: &RedundancyView) -> Repairs {
-        if occasion != Occasion::BurstEnd {
+        let is_end = match occasion {
+            Occasion::BurstEnd => true,
+            // With nothing behind it, this is the end of the burst, and asked about as that.
+            Occasion::SlotFree => view.stream_ends && view.more_waits,
+            _ => false,
+        };
+        if !is_end {
             return Repairs::NONE;
         }
         let under_way = view.repairs_in_flight.saturating_add(view.queued.into());
