@@ -141,4 +141,68 @@ mod tests {
         bulk.waiting_bytes = 60_000;
         assert!(Tail.protects(&bulk));
     }
+
+    #[test]
+    fn the_end_of_one_stream_is_an_end() {
+        let ask = |view: &RedundancyView| Tail.ask(Occasion::SlotFree, view);
+        let mut ends = view(50, &[(30, 0.01), (20, 0.05)]);
+        (ends.stream_ends, ends.more_waits) = (true, true);
+        assert_eq!((ask(&ends).count, ask(&ends).window), (2, 50));
+        for occasion in [Occasion::Feedback, Occasion::Timer, Occasion::SlotIdle] {
+            assert_eq!(Tail.ask(occasion, &ends), Repairs::NONE);
+        }
+        // The burst may end at once: for the same packets none again.
+        ends.queued = 1;
+        assert_eq!(ask(&ends).count, 1);
+        (ends.queued, ends.repairs_in_flight) = (1, 1);
+        assert_eq!(Tail.ask(Occasion::BurstEnd, &ends).count, 0);
+        // With nothing behind it the burst ends, and that is asked about.
+        (ends.queued, ends.repairs_in_flight) = (0, 0);
+        ends.more_waits = false;
+        assert_eq!(ask(&ends), Repairs::NONE);
+        assert_eq!(Tail.ask(Occasion::BurstEnd, &ends).count, 2);
+        (ends.stream_ends, ends.more_waits) = (false, true);
+        assert_eq!(ask(&ends), Repairs::NONE);
+    }
+
+    #[test]
+    fn what_is_in_flight_when_a_stream_ends_is_protected() {
+        let mut beside = view(50, &[(50, 0.02)]);
+        (beside.congestion_window, beside.window_bytes) = (60_000, 300_000);
+        beside.waiting_bytes = 240_000;
+        let all = Tail.plain_for(&beside);
+        assert_eq!(all, 179_999);
+        for (ends_in, protected, plain) in [
+            (None, false, all),
+            (Some(0), true, 0),
+            (Some(60_000), true, 0),
+            (Some(60_001), false, 0),
+            (Some(70_001), false, 10_000),
+            (Some(u64::MAX), false, all),
+        ] {
+            beside.ends_in = ends_in;
+            assert_eq!(Tail.protects(&beside), protected, "{ends_in:?}");
+            assert_eq!(Tail.plain_for(&beside), plain, "{ends_in:?}");
+        }
+        // No further than a repair symbol covers.
+        (beside.ends_in, beside.window_bytes) = (Some(50_000), 40_000);
+        assert!(!Tail.protects(&beside));
+    }
+
+    /// It ends with what waits, or later: it is asked about as if nobody told when.
+    #[test]
+    fn of_a_stream_alone_nothing_new_is_told() {
+        let mut alone = view(50, &[(50, 0.02)]);
+        (alone.congestion_window, alone.window_bytes) = (60_000, 300_000);
+        for waiting in [0, 59_999, 60_000, 60_001, 240_000] {
+            alone.waiting_bytes = waiting;
+            alone.ends_in = None;
+            let before = (Tail.protects(&alone), Tail.plain_for(&alone));
+            for more in [0, 1, 1_000_000] {
+                alone.ends_in = Some(waiting + more);
+                let told = (Tail.protects(&alone), Tail.plain_for(&alone));
+                assert_eq!(told, before, "{waiting} {more}");
+            }
+        }
+    }
 }

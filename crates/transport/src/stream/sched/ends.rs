@@ -82,9 +82,8 @@ mod tests {
 
     #[test]
     fn what_goes_before_counts() {
-        let first = |streams: &[(u64, bool)]| {
-            one_after_the_other(ids(streams), &left(streams)).first_end()
-        };
+        let first =
+            |streams: &[(u64, bool)]| one_after_the_other(ids(streams), &left(streams)).first_end();
         assert_eq!(first(&[]), None);
         assert_eq!(first(&[(10, false)]), None);
         assert_eq!(first(&[(10, true), (5, true)]), Some(10));

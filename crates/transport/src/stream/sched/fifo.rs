@@ -1,11 +1,6 @@
 //! The stream that has been ready longest, until it has nothing more to send.
 
-use super::{
-    Left, Priority, StreamScheduler,
-    behind::one_after_the_other,
-    ends,
-    ring::Ring,
-};
+use super::{Left, Priority, StreamScheduler, behind::one_after_the_other, ends, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `fifo`: no sharing; a stream that goes quiet and comes back queues at the end.

@@ -1,8 +1,6 @@
 //! Every ready stream in turn, whatever its priority.
 
-use super::{
-    Left, Priority, StreamScheduler, TURN_BYTES, behind::taking_turns, ends, ring::Ring,
-};
+use super::{Left, Priority, StreamScheduler, TURN_BYTES, behind::taking_turns, ends, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `round-robin`: each ready stream puts [`TURN_BYTES`] before the next one goes.
