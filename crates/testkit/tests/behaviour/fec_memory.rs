@@ -28,7 +28,7 @@ fn connected(loss: f64, tune: impl Fn(&mut TransportConfig)) -> Net<Manual, Manu
 }
 
 /// What a server knows after a download over such a link.
-fn learnt(loss: f64) -> LossMemory {
+pub fn learnt(loss: f64) -> LossMemory {
     let mut net = connected(loss, |_| {});
     push(&mut net, 250_000, 20 * SECOND);
     net.server_connection().loss_memory().unwrap()

@@ -10,6 +10,7 @@ mod determinism;
 mod fec;
 mod fec_bounds;
 mod fec_choice;
+mod fec_ends;
 mod fec_memory;
 mod fec_paths;
 mod fec_redundancy;

@@ -370,6 +370,9 @@ impl Connection {
             (false, false) => SentData::None,
         };
         sender.on_packet_sent(packet, bytes, data);
+        if flags.ends_stream {
+            sender.on_stream_end();
+        }
         if is_source {
             self.ask_for_redundancy(packet.at, Occasion::SlotFree);
         }
@@ -392,7 +395,10 @@ impl Connection {
             return;
         };
         if let Some(path) = self.paths.iter().next() {
-            sender.look(outlook(path, self.multipath.is_some()));
+            sender.look(Outlook {
+                more_waits: self.streams.has_data(),
+                ..outlook(path, self.multipath.is_some())
+            });
             if occasion == Occasion::BurstEnd && sender.is_open() {
                 sender.on_idle(self.streams.is_held_back());
             }

@@ -473,9 +473,13 @@ impl Connection {
         let next = choices
             .then(|| self.streams.next_protection(takes))
             .flatten();
-        let (streams, messages) = (&self.streams, &self.messages);
+        let (streams, messages) = (&mut self.streams, &self.messages);
         let sender = self.fec.sender.as_deref_mut().filter(|_| may_protect);
         let protector = sender.and_then(|sender| {
+            let heeds_ends = sender.heeds_ends();
+            if heeds_ends && streams.take_new_end() {
+                sender.on_new_end();
+            }
             if !choices && !messages.in_use() && sender.leaves_plain(payload as u64) {
                 return None;
             }
@@ -484,6 +488,8 @@ impl Connection {
             }
             let congestion_window = path.recovery.window();
             let outlook = Outlook {
+                more_waits: streams.has_data(),
+                ends_in: heeds_ends.then(|| streams.ends_in(takes)).flatten(),
                 waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path, self.multipath.is_some())

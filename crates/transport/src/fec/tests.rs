@@ -570,6 +570,83 @@ fn a_burst_ends_once() {
     assert_eq!(sender.ask(Occasion::BurstEnd, NOW), Some((1, 1)));
 }
 
+/// A scheduler that writes down what it is told of ends.
+#[derive(Clone, Debug, Default)]
+struct Told(std::sync::Arc<std::sync::Mutex<Vec<(bool, Option<u64>)>>>);
+
+impl RedundancyScheduler for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+
+    fn ask(&mut self, _: Occasion, view: &RedundancyView) -> Repairs {
+        let told = (view.stream_ends, view.ends_in);
+        self.0.lock().unwrap().push(told);
+        Repairs::NONE
+    }
+}
+
+impl redundancy::RedundancyFactory for Told {
+    fn name(&self) -> &'static str {
+        "told"
+    }
+
+    fn build(&self) -> Box<dyn RedundancyScheduler> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn the_end_of_a_stream_is_told_until_the_next_symbol() {
+    let told = Told::default();
+    let mut config = config("none");
+    config.redundancy = std::sync::Arc::new(told.clone());
+    let mut sender = sender_with(&config);
+    let outlook = Outlook {
+        ends_in: Some(700),
+        ..Outlook::default()
+    };
+    assert!(sender.protects(NOW, outlook));
+    send(&mut sender, 0, 100);
+    sender.on_stream_end();
+    for occasion in [Occasion::SlotFree, Occasion::Feedback, Occasion::BurstEnd] {
+        sender.look(Outlook::default());
+        sender.ask(occasion, NOW);
+    }
+    send(&mut sender, 1, 100);
+    let (ends, when) = (true, Some(700));
+    let expected = [
+        (false, when),
+        (ends, when),
+        (ends, when),
+        // Nothing waits.
+        (ends, None),
+        (false, None),
+    ];
+    assert_eq!(*told.0.lock().unwrap(), expected);
+}
+
+/// What may end earlier than was told is asked about, whatever might have left plain.
+#[test]
+fn a_new_end_is_asked_about() {
+    let mut sender = sender_with(&config("tail"));
+    assert!(sender.heeds_ends());
+    let outlook = Outlook {
+        waiting_bytes: 100_000,
+        congestion_window: 10_000,
+        ..Outlook::default()
+    };
+    assert!(!sender.protects(NOW, outlook));
+    assert!(sender.leaves_plain(1_000));
+    sender.on_new_end();
+    assert!(!sender.leaves_plain(1_000));
+    let ends = Outlook {
+        ends_in: Some(5_000),
+        ..outlook
+    };
+    assert!(sender.protects(NOW, ends));
+}
+
 /// A scheduler that always wants to be asked at the beginning of time.
 #[derive(Debug)]
 struct Impatient;

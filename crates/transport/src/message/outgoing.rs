@@ -69,8 +69,6 @@ pub(super) struct Outgoing {
     dependents: BTreeSet<(MessageId, MessageId)>,
     /// Those without a stream.
     waiting: BTreeSet<Place>,
-    /// Those whose stream has not taken everything.
-    unwritten: usize,
     /// Deadlines that have not come, of messages whose fate is open.
     deadlines: BTreeSet<(Instant, MessageId)>,
     /// Those of them, of messages given up when hopeless, for which it was not too late yet.
@@ -99,7 +97,6 @@ impl Outgoing {
             by_stream: HashMap::with_hasher(IdHash::default()),
             dependents: BTreeSet::new(),
             waiting: BTreeSet::new(),
-            unwritten: 0,
             deadlines: BTreeSet::new(),
             hopes: BTreeSet::new(),
             shortest_way: Duration::ZERO,
@@ -261,16 +258,11 @@ impl Outgoing {
         };
         let can_be_met = can_be_met.take(LOOKED_AT).filter_map(protected);
         let nearest = can_be_met.reduce(|nearest, next| (nearest.0, nearest.1.min(next.1)));
-        let open = !self.in_flight.is_empty();
         MessageOutlook {
             deadline: nearest.map(|(deadline, _)| deadline),
             lifetime: nearest.map(|(_, lifetime)| lifetime),
             sent_deadline: streams.sent_deadline(),
             next_message_at: self.next_message_at,
-            message_ends: open
-                && self.waiting.is_empty()
-                && self.unwritten == 0
-                && !streams.has_data(),
         }
     }
 
@@ -315,7 +307,6 @@ impl Outgoing {
             self.waiting.pop_first();
             message.stream = Some(stream);
             self.by_stream.insert(stream, id);
-            self.unwritten += 1;
             self.write(id, streams);
         }
     }
@@ -332,7 +323,6 @@ impl Outgoing {
             // Not an empty slice of what the application handed over.
             message.rest = Bytes::new();
             message.ended = true;
-            self.unwritten = self.unwritten.saturating_sub(1);
         }
     }
 
@@ -481,8 +471,6 @@ impl Outgoing {
         match message.stream {
             Some(stream) => {
                 self.by_stream.remove(&stream);
-                let unwritten = usize::from(!message.ended);
-                self.unwritten = self.unwritten.saturating_sub(unwritten);
             }
             None => {
                 self.waiting.remove(&place(id, &message));

@@ -190,9 +190,6 @@ pub struct MessageOutlook {
     pub sent_deadline: Option<Instant>,
     /// When the application said it would hand over its next message; may have passed.
     pub next_message_at: Option<Instant>,
-    /// Some message's fate is open, and all that was handed over of messages and streams has left:
-    /// what left last was the end of a message.
-    pub message_ends: bool,
 }
 
 /// Counters of messages.

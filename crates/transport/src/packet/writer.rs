@@ -27,6 +27,8 @@ pub struct PacketFlags {
     pub has_more: bool,
     /// Carries stream data that left before.
     pub repeats: bool,
+    /// A symbol in it carries the last bytes that a stream had to send, up to the end that the application has told.
+    pub ends_stream: bool,
     /// Carries IMMEDIATE_ACK, or what is acknowledged at once anyway.
     pub asks: bool,
 }
@@ -221,6 +223,12 @@ impl<'a> PacketWriter<'a> {
     /// The stream data written last left before.
     pub fn note_repeat(&mut self) {
         self.flags.repeats = true;
+    }
+
+    /// The stream data written last is the last that its stream has to send. Counts where a symbol has begun: repair symbols
+    /// are of no use to other data.
+    pub fn note_stream_end(&mut self) {
+        self.flags.ends_stream |= self.symbol.is_some();
     }
 
     /// How many bytes of CRYPTO data fit; 0 when not even one does.

@@ -67,6 +67,7 @@ impl StreamSet {
             .ok_or(WriteError::UnknownStream)?
             .finish()?;
         self.refresh(id);
+        self.note_new_end();
         Ok(())
     }
 
@@ -109,6 +110,7 @@ impl StreamSet {
             stream.priority = priority;
             if stream.ready {
                 self.scheduler_of(id).on_priority(id, priority);
+                self.note_new_end();
             }
         }
     }

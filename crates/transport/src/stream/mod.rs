@@ -100,6 +100,8 @@ pub struct StreamSet {
     pins: Pins,
     /// Streams that a scheduler knows as ready.
     ready: usize,
+    /// See [`Self::take_new_end`].
+    new_end: bool,
     /// Streams with new data only, while the connection has no credit. May name dead streams.
     parked: Vec<StreamId>,
     /// Streams refused for lack of room in the send buffer. May name dead streams.
@@ -169,6 +171,7 @@ impl StreamSet {
             scheduler_factory: Arc::clone(&config.stream_scheduler),
             pins: Pins::default(),
             ready: 0,
+            new_end: false,
             parked: Vec::new(),
             waiting: Vec::new(),
             credit: SendCredit::default(),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     Note, Protection, Stream, StreamEvent, StreamSet,
+    sched::Left,
     send::{Demand, SendHalf},
     table::due,
 };
@@ -208,6 +209,40 @@ impl StreamSet {
             waiting.new = waiting.new.min(credit);
             waiting
         })
+    }
+
+    /// Bytes that leave in such packets before a stream ends, as things stand: the first of those whose end is known, by the
+    /// order of their scheduler. Of more streams than can be looked at with little work nothing is known.
+    pub(crate) fn ends_in(&mut self, takes: Takes) -> Option<u64> {
+        if self.ready == 0 || self.table.slots_len() > MOST_ASKED {
+            return None;
+        }
+        // Those of a pin share with others by what each was sent: whose turn it is tells enough.
+        let next = match self.has_pins() {
+            true => Some(self.next_for(takes)?),
+            false => None,
+        };
+        let (table, credit) = (&self.table, self.credit.available());
+        let left = |id| {
+            let send = table.get(id).and_then(|stream| stream.send.as_ref());
+            send.map_or(Left::default(), |send| send.left(credit))
+        };
+        match next.map(left) {
+            Some(next) => next.ends.then_some(next.bytes),
+            None if takes.free => self.scheduler.first_end(&left),
+            None => None,
+        }
+    }
+
+    /// Whether what [`Self::ends_in`] says may have become less, otherwise than by what was sent, since this was asked last: a
+    /// stream was finished, came in between, or goes earlier now. Of one stream alone what waits in it tells.
+    pub(crate) fn take_new_end(&mut self) -> bool {
+        std::mem::take(&mut self.new_end)
+    }
+
+    /// For [`Self::take_new_end`].
+    pub(super) fn note_new_end(&mut self) {
+        self.new_end |= self.ready > 1;
     }
 
     /// Whether some stream has data that only flow control keeps from leaving, or an application that
@@ -556,6 +591,9 @@ impl StreamSet {
         }
         let held_back = is_held_back(send);
         let demand = send.demand(credit > used);
+        if demand == Demand::Nothing && send.has_end() && protection != Protection::Never {
+            packet.note_stream_end();
+        }
         self.credit.used += used;
         if deadline.is_some() && protection != Protection::Never {
             self.messages.sent_deadline = deadline;

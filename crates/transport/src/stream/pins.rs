@@ -299,6 +299,7 @@ impl StreamSet {
             self.count_ready(pin);
         }
         self.scheduler_of(id).on_ready(id, priority, deadline);
+        self.note_new_end();
     }
 
     /// Who was quiet makes no claim to what others were sent meanwhile.

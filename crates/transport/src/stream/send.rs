@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::{flow::SendCredit, send_buffer::SendBuffer, types::WriteError};
+use super::{flow::SendCredit, sched::Left, send_buffer::SendBuffer, types::WriteError};
 
 /// Of what an application has announced and not written, so many times as much as waits is expected at once: who writes slower
 /// than the paths send has nothing waiting.
@@ -255,11 +255,26 @@ impl SendHalf {
         self.size_hint = bytes;
     }
 
+    /// Whether the application has told where the stream ends: it writes no more.
+    pub(super) fn has_end(&self) -> bool {
+        let writes_on = matches!(self.state, SendState::Ready | SendState::Send);
+        self.fin != Fin::No || !writes_on
+    }
+
+    /// What is left to send, where the connection takes so many new bytes.
+    pub(super) fn left(&self, credit: u64) -> Left {
+        let (_, new) = self.waiting_bytes();
+        let ends = self.has_end() && self.buffer.end() <= self.credit.max && new <= credit;
+        Left {
+            bytes: self.lost_bytes().saturating_add(new),
+            ends,
+        }
+    }
+
     /// Where the stream ends, as far as is known: the application has finished, or said how much it would write.
     fn expected_end(&self) -> Option<u64> {
-        let writes_on = matches!(self.state, SendState::Ready | SendState::Send);
         let end = self.buffer.end();
-        if self.fin != Fin::No || !writes_on {
+        if self.has_end() {
             return Some(end);
         }
         self.size_hint.map(|bytes| bytes.max(end))

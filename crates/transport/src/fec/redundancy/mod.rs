@@ -206,9 +206,17 @@ pub struct RedundancyView {
     pub next_message_at: Option<Instant>,
     /// Whether the latest packet, asked about for [`Occasion::SlotFree`], has stream data that left before.
     pub repeats: bool,
-    /// Some message's fate is open, and nothing of messages and streams waits to be sent: the latest
-    /// source symbol ends a message.
-    pub message_ends: bool,
+    /// Whether the latest source symbol has the last bytes that a stream or message had to send, up to the end that the
+    /// application has told, whatever follows of others: what is lost of it, nothing behind it in its stream shows. Also when
+    /// these are bytes sent again. But for streams that are never protected.
+    pub stream_ends: bool,
+    /// Whether data of streams waits that may leave: with `stream_ends`, the burst goes on with others.
+    pub more_waits: bool,
+    /// Bytes of streams that leave before one ends, by the order of the stream scheduler when the latest packet was begun, with
+    /// it: of the first whose end is known, if flow control lets it go. No more than `window_bytes`: it ends inside the coding
+    /// window. `None` also where there are too many streams to ask, where nothing waits, and for schedulers that do not
+    /// [heed ends](RedundancyScheduler::heeds_ends).
+    pub ends_in: Option<u64>,
 }
 
 /// What is told of packets to come and of the path in use.
@@ -220,6 +228,10 @@ pub struct Outlook {
     pub several: bool,
     /// As [`RedundancyView::waiting_bytes`].
     pub waiting_bytes: u64,
+    /// As [`RedundancyView::more_waits`].
+    pub more_waits: bool,
+    /// As [`RedundancyView::ends_in`].
+    pub ends_in: Option<u64>,
     /// As [`RedundancyView::congestion_window`].
     pub congestion_window: u64,
     /// As [`RedundancyView::bytes_in_flight`].
@@ -275,6 +287,11 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
     fn heeds_feedback(&self, now: Instant) -> bool {
         let _ = now;
         true
+    }
+    /// Whether [`RedundancyView::ends_in`] is of interest: to tell it is work for packets while several streams have data. Then
+    /// an answer of [`Self::plain_for`] ends when one of them may end earlier than it was told.
+    fn heeds_ends(&self) -> bool {
+        false
     }
     /// A packet without a repair symbol came back.
     fn on_round_trip(&mut self, now: Instant, packet: Measured) {

@@ -79,7 +79,8 @@ impl Quirl {
         more.saturating_sub(1)
     }
 
-    fn last_flight(view: &RedundancyView) -> u64 {
+    /// Bytes that are in flight at once, as far as a repair symbol can cover them.
+    pub(super) fn last_flight(view: &RedundancyView) -> u64 {
         let growth = if view.slow_start { 2 } else { 1 };
         let flight = view.congestion_window.saturating_mul(growth);
         flight.min(view.window_bytes)

@@ -47,6 +47,16 @@ impl FecSender {
         self.held_back || self.scheduler.heeds_feedback(now)
     }
 
+    /// Whether [`Outlook::ends_in`] is of interest.
+    pub fn heeds_ends(&self) -> bool {
+        self.scheduler.heeds_ends()
+    }
+
+    /// A stream may end earlier than the scheduler was told: no packet leaves plain without a question any more.
+    pub fn on_new_end(&mut self) {
+        self.plain_bytes = 0;
+    }
+
     /// `newest`: the path that what is asked about leaves on, or has left on last.
     fn view(&mut self, now: Instant, newest: Option<PathId>) -> RedundancyView {
         let outlook = self.outlook;
@@ -92,7 +102,9 @@ impl FecSender {
             sent_deadline: self.outlook.messages.sent_deadline,
             next_message_at: self.outlook.messages.next_message_at,
             repeats: self.repeats,
-            message_ends: self.outlook.messages.message_ends,
+            stream_ends: self.stream_ends,
+            more_waits: outlook.more_waits,
+            ends_in: outlook.ends_in,
         };
         let on = |path| self.source.in_flight_on(path);
         self.paths.describe(newest, &on, &self.monitors, &mut view);
@@ -150,6 +162,7 @@ impl FecSender {
         };
         if matches!(occasion, Occasion::BurstEnd | Occasion::SlotIdle) {
             self.outlook.waiting_bytes = 0;
+            self.outlook.ends_in = None;
         }
         let most = self.room();
         if occasion == Occasion::SlotIdle {
@@ -226,6 +239,7 @@ impl FecSender {
     pub fn look(&mut self, outlook: Outlook) {
         self.outlook = Outlook {
             waiting_bytes: self.outlook.waiting_bytes,
+            ends_in: self.outlook.ends_in,
             ..outlook
         };
     }

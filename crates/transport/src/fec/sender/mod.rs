@@ -113,6 +113,8 @@ pub struct FecSender {
     burst_bytes: u64,
     /// Whether the latest packet has stream data that left before.
     repeats: bool,
+    /// As [`RedundancyView::stream_ends`](super::redundancy::RedundancyView::stream_ends).
+    stream_ends: bool,
     /// When the scheduler was last asked: a time for that which is not later has passed.
     asked: Option<Instant>,
     peer: PeerDecoder,
@@ -161,6 +163,7 @@ impl FecSender {
             in_burst: false,
             burst_bytes: 0,
             repeats: false,
+            stream_ends: false,
             asked: None,
             peer: PeerDecoder::new(peer),
             max_symbol: usize::from(max_symbol),
@@ -292,9 +295,15 @@ impl FecSender {
         self.stats.sources_sent += 1;
         self.newest = path;
         self.in_burst = true;
+        self.stream_ends = false;
         self.held_back = false;
         self.burst_bytes += symbol.len() as u64;
         id
+    }
+
+    /// The latest source symbol has the last bytes of a stream.
+    pub fn on_stream_end(&mut self) {
+        self.stream_ends = true;
     }
 
     /// An ack-eliciting packet of so many bytes left, without a repair symbol.

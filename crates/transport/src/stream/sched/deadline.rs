@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use hashbrown::HashMap;
 
-use super::{Priority, StreamScheduler, priority::ByPriority};
+use super::{Left, Priority, StreamScheduler, ends, priority::ByPriority};
 use crate::{stream::id_hash::IdHash, time::Instant, units::StreamId};
 
 /// `deadline`: among the streams with a deadline that a packet sent now can meet, the one whose
@@ -38,11 +38,15 @@ impl Deadline {
         Some(place.0)
     }
 
+    /// The streams whose deadlines can be met, the nearest first.
+    fn in_time(&self) -> impl Iterator<Item = StreamId> {
+        let soonest = (self.arrival, 0, StreamId(0));
+        self.by_deadline.range(soonest..).map(|(_, _, id)| *id)
+    }
+
     /// The stream whose deadline is the nearest that can be met.
     fn soonest(&self) -> Option<StreamId> {
-        let soonest = (self.arrival, 0, StreamId(0));
-        let (_, _, id) = self.by_deadline.range(soonest..).next()?;
-        Some(*id)
+        self.in_time().next()
     }
 
     fn enter(&mut self, id: StreamId, priority: Priority, deadline: Instant) {
@@ -95,6 +99,13 @@ impl StreamScheduler for Deadline {
         match self.soonest() {
             Some(id) => Some(id),
             None => self.all.next_behind(ahead, waiting),
+        }
+    }
+
+    fn first_end(&mut self, left: &dyn Fn(StreamId) -> Left) -> Option<u64> {
+        match self.soonest() {
+            Some(_) => ends::one_after_the_other(self.in_time(), left).first_end(),
+            None => self.all.first_end(left),
         }
     }
 

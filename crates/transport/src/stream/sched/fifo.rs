@@ -1,6 +1,6 @@
 //! The stream that has been ready longest, until it has nothing more to send.
 
-use super::{Priority, StreamScheduler, behind::one_after_the_other, ring::Ring};
+use super::{Left, Priority, StreamScheduler, behind::one_after_the_other, ends, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `fifo`: no sharing; a stream that goes quiet and comes back queues at the end.
@@ -34,6 +34,10 @@ impl StreamScheduler for Fifo {
 
     fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
         one_after_the_other(self.ring.iter(), ahead, waiting)
+    }
+
+    fn first_end(&mut self, left: &dyn Fn(StreamId) -> Left) -> Option<u64> {
+        ends::one_after_the_other(self.ring.iter(), left).first_end()
     }
 
     fn on_sent(&mut self, _id: StreamId, _bytes: u64) {}

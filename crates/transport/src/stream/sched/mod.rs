@@ -10,6 +10,7 @@
 mod ascending;
 mod behind;
 mod deadline;
+mod ends;
 mod fifo;
 mod priority;
 pub mod registry;
@@ -21,6 +22,8 @@ mod tests;
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{time::Instant, units::StreamId};
+
+pub use ends::Left;
 
 /// Priority of a stream. RFC 9218 s4: smaller urgency goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +73,12 @@ pub trait StreamScheduler: fmt::Debug + Send {
     fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
         let _ = (ahead, waiting);
         self.next()
+    }
+    /// Bytes that leave, as things stand, before the first stream ends of those whose end is known: so many that it has left itself,
+    /// and those that go before or in between. `left`: what a stream has left. `None` if none is known to end.
+    fn first_end(&mut self, left: &dyn Fn(StreamId) -> Left) -> Option<u64> {
+        let next = left(self.next()?);
+        next.ends.then_some(next.bytes)
     }
     /// The place of a stream among those that have written less than they would: room for more goes to the smallest, and
     /// of equal ones to whoever has waited longest.

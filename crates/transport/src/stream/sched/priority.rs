@@ -1,9 +1,10 @@
 //! Extensible priorities. RFC 9218.
 
 use super::{
-    Priority, StreamScheduler, TURN_BYTES,
+    Left, Priority, StreamScheduler, TURN_BYTES,
     ascending::Ascending,
     behind::{MOST_PASSED_OVER, one_after_the_other, taking_turns},
+    ends,
     ring::Ring,
 };
 use crate::{time::Instant, units::StreamId};
@@ -143,6 +144,17 @@ impl StreamScheduler for ByPriority {
             (IN_ORDER, ahead) => one_after_the_other(in_order(), ahead, waiting),
             (id, _) => Some(id),
         }
+    }
+
+    /// Those of the smallest urgency alone: who is less urgent waits for streams that may write on.
+    fn first_end(&mut self, left: &dyn Fn(StreamId) -> Left) -> Option<u64> {
+        let level = self.active_level()?;
+        let in_order = || ends::one_after_the_other(level.in_order.iter(), left);
+        let members = level.ring.iter().map(|member| match member {
+            IN_ORDER => in_order(),
+            id => left(id).into(),
+        });
+        ends::taking_turns(members)
     }
 
     fn place(&self, id: StreamId, priority: Priority) -> (u8, u64) {

@@ -1,6 +1,6 @@
 //! Every ready stream in turn, whatever its priority.
 
-use super::{Priority, StreamScheduler, TURN_BYTES, behind::taking_turns, ring::Ring};
+use super::{Left, Priority, StreamScheduler, TURN_BYTES, behind::taking_turns, ends, ring::Ring};
 use crate::{time::Instant, units::StreamId};
 
 /// `round-robin`: each ready stream puts [`TURN_BYTES`] before the next one goes.
@@ -39,6 +39,10 @@ impl StreamScheduler for RoundRobin {
     fn next_behind(&mut self, ahead: u64, waiting: &dyn Fn(StreamId) -> u64) -> Option<StreamId> {
         let (id, _) = taking_turns(self.ring.iter(), ahead, waiting)?;
         Some(id)
+    }
+
+    fn first_end(&mut self, left: &dyn Fn(StreamId) -> Left) -> Option<u64> {
+        ends::taking_turns(self.ring.iter().map(|id| left(id).into()))
     }
 
     fn on_sent(&mut self, id: StreamId, bytes: u64) {

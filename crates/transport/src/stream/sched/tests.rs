@@ -214,6 +214,39 @@ fn those_in_order_take_turns_together() {
 }
 
 #[test]
+fn the_first_end_is_by_the_order() {
+    // Stream 1 may write on.
+    let left = |id: StreamId| Left {
+        bytes: 10_000 * (1 + id.0 / 4),
+        ends: id.0 / 4 != 1,
+    };
+    let first = |name: &str, incremental, ready: &[u64]| {
+        let mut scheduler = by_name(name).unwrap().build();
+        for index in ready {
+            scheduler.on_ready(id(*index), priority(3, incremental), None);
+        }
+        // Less urgent.
+        scheduler.on_ready(id(8), priority(5, false), None);
+        scheduler.first_end(&left)
+    };
+    for name in ["priority", "deadline"] {
+        assert_eq!(first(name, false, &[1, 2]), Some(50_000));
+        assert_eq!(first(name, false, &[0, 1, 2]), Some(10_000));
+        assert_eq!(first(name, true, &[1, 2]), Some(50_000));
+        assert_eq!(first(name, true, &[0, 1, 2]), Some(30_000));
+        assert_eq!(first(name, false, &[1]), None, "the more urgent one stays");
+        assert_eq!(first(name, false, &[]), Some(90_000));
+    }
+    assert_eq!(first("fifo", false, &[2, 1, 0]), Some(30_000));
+    assert_eq!(first("round-robin", false, &[2, 1, 0]), Some(40_000));
+    let mut due = with_deadlines(&[(1, 100), (2, 200)]);
+    due.on_ready(id(0), priority(0, false), None);
+    assert_eq!(due.first_end(&left), Some(50_000), "the nearest one first");
+    due.on_time(at(300), Duration::ZERO);
+    assert_eq!(due.first_end(&left), Some(10_000), "too late for both");
+}
+
+#[test]
 fn room_goes_to_whoever_is_sent_first() {
     let place = |name: &str, index, urgency, incremental| {
         let scheduler = by_name(name).unwrap().build();

@@ -11,9 +11,17 @@ use crate::{
     stream::{PeerLimits, ReadOutcome, StreamEvent, StreamSet},
     time::Instant,
     units::{Dir, PathId, Side, StreamId},
-    wire::{Frame, PacketTypes, Reader},
+    wire::{Frame, PacketTypes, Reader, SourceSymbol},
 };
 use std::time::Duration;
+
+/// A packet that takes anything.
+pub(super) const ANY: Takes = Takes {
+    pinned_to: PathId::ZERO,
+    free: true,
+    again: true,
+    ahead: 0,
+};
 
 pub(super) const RTT: Duration = Duration::from_millis(10);
 
@@ -75,6 +83,15 @@ pub(super) fn set(side: Side, config: &TransportConfig) -> StreamSet {
 
 /// Builds a packet of at most `room` payload bytes; `None` when there is nothing to send.
 pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
+    write(set, room, false)
+}
+
+/// The same with a source symbol; there must be something to send.
+pub(super) fn protected(set: &mut StreamSet, room: usize) -> Packet {
+    write(set, room, true).unwrap()
+}
+
+fn write(set: &mut StreamSet, room: usize, protects: bool) -> Option<Packet> {
     let mut payload = vec![0; room];
     let mut tokens = Vec::new();
     let mut stats = FrameStats::default();
@@ -87,14 +104,11 @@ pub(super) fn packet(set: &mut StreamSet, room: usize) -> Option<Packet> {
         &mut observer,
         Instant::ZERO,
     );
+    if protects {
+        writer.begin_symbol(SourceSymbol::new(0, 2), 0);
+    }
     set.write_control(&mut writer);
-    let takes = Takes {
-        pinned_to: PathId::ZERO,
-        free: true,
-        again: true,
-        ahead: 0,
-    };
-    set.write_data(takes, &mut writer);
+    set.write_data(ANY, &mut writer);
     let (len, flags) = (writer.len(), writer.flags());
     payload.truncate(len);
     (len > 0).then(|| Packet {

@@ -6,10 +6,11 @@ use super::kit::*;
 use crate::{
     config::{TransportConfig, WindowConfig},
     error::Code,
+    multipath::Takes,
     packet::Token,
     stream::{
-        ReadError, ReadOutcome, ResetError, StreamEvent, StreamSet, UnorderedOutcome, WriteError,
-        sched::Priority,
+        Protection, ReadError, ReadOutcome, ResetError, StreamEvent, StreamSet, UnorderedOutcome,
+        WriteError, sched::Priority,
     },
     time::Instant,
     units::{Dir, Side, StreamId},
@@ -685,6 +686,67 @@ fn lost_stop_sending_is_sent_again() {
         let sent = packets(&mut server);
         assert_eq!(sent[0].frames(), [Frame::StopSending { id, code: 9 }]);
         server.on_lost(sent[0].tokens[0]);
+    }
+}
+
+#[test]
+fn where_a_stream_ends_is_told() {
+    let mut client = client();
+    let any = ANY;
+    assert_eq!(client.ends_in(any), None);
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, &[1; 500]).unwrap();
+    assert_eq!(client.ends_in(any), None, "it may write on");
+    client.finish(id).unwrap();
+    assert_eq!(client.ends_in(any), Some(500));
+    assert!(!client.take_new_end(), "it is alone");
+    let other = client.open(Dir::Uni).unwrap();
+    client.write(other, &[1; 1_000]).unwrap();
+    assert!(client.take_new_end() && !client.take_new_end());
+    assert_eq!(client.ends_in(any), Some(500), "the older one goes first");
+    let most_urgent = Priority {
+        urgency: 0,
+        incremental: false,
+    };
+    client.set_priority(other, most_urgent);
+    assert!(client.take_new_end());
+    assert_eq!(client.ends_in(any), None);
+    client.finish(other).unwrap();
+    assert!(client.take_new_end());
+    assert_eq!(client.ends_in(any), Some(1_000));
+    let first = packet(&mut client, 600).unwrap();
+    assert!(!first.flags.ends_stream);
+    let rest = client.ends_in(any).unwrap();
+    assert!((400..500).contains(&rest), "{rest}");
+    // What was lost leaves before the end, too.
+    client.on_lost(first.tokens[0]);
+    assert_eq!(client.ends_in(any), Some(1_000));
+    let none = Takes { free: false, ..any };
+    assert_eq!(client.ends_in(none), None);
+    assert!(!protected(&mut client, 620).flags.ends_stream);
+    // Of the more urgent one the rest, and some of the other.
+    let end = protected(&mut client, 620);
+    assert_eq!((end.tokens.len(), end.flags.ends_stream), (3, true));
+    // Sent again it ends again, but not for those who do not protect it.
+    for token in &end.tokens {
+        client.on_lost(*token);
+    }
+    client.set_protection(other, Protection::Never);
+    assert!(!protected(&mut client, 500).flags.ends_stream);
+    let plain = packet(&mut client, 1_200).unwrap();
+    assert!(!plain.flags.ends_stream && !client.has_data());
+}
+
+/// What flow control holds back does not end.
+#[test]
+fn an_end_beyond_a_limit_is_none() {
+    let mut client = client();
+    for ends in [Some(2_000), None] {
+        let id = client.open(Dir::Uni).unwrap();
+        assert_eq!(client.write(id, &[1; 2_000]), Ok(2_000));
+        client.finish(id).unwrap();
+        assert_eq!(client.ends_in(ANY), ends, "of 3000 bytes in all");
+        while packet(&mut client, 1_200).is_some() {}
     }
 }
 
