@@ -518,17 +518,12 @@ impl Connection {
             {
                 path.recovery.on_own_round_trip(now, path.id, took);
             }
-            let silent = path.is_silent() && path.phase == PathPhase::Open;
-            if silent == path.degraded {
-                continue;
+            // Before it opens nothing is expected of it; after its end nothing is told any more.
+            if path.phase == PathPhase::Open
+                && let Some(event) = path.told.news(path.id, path.recovery.pto_count())
+            {
+                self.outbox.push(Event::Path(event));
             }
-            path.degraded = silent;
-            let event = if silent {
-                PathEvent::Degraded { path: path.id }
-            } else {
-                PathEvent::Recovered { path: path.id }
-            };
-            self.outbox.push(Event::Path(event));
         }
     }
 
