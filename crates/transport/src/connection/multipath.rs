@@ -187,17 +187,18 @@ impl Connection {
         }
         let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotSupported)?;
         if multipath.wishes.is_full() {
-            return Err(OpenPathError::TooManyPaths);
+            return Err(OpenPathError::TooManyPaths { by_peer: false });
         }
         if multipath.wishes.is_over(&to) {
             return Err(OpenPathError::BadAddresses);
         }
         let Some(id) = multipath.ids.take_next() else {
-            if multipath.ids.is_blocked_by_peer() {
+            let by_peer = multipath.ids.is_blocked_by_peer();
+            if by_peer {
                 let at = multipath.ids.remote_max();
                 multipath.notices.paths_blocked(at);
             }
-            return Err(OpenPathError::TooManyPaths);
+            return Err(OpenPathError::TooManyPaths { by_peer });
         };
         multipath.wishes.push(id, to);
         self.open_wanted_paths(now, true);
