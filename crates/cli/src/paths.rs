@@ -346,7 +346,7 @@ impl Ledger {
             while let Some(event) = events.next().await {
                 let path = match event {
                     PathEvent::Abandoned { path, .. } => path,
-                    PathEvent::Degraded { path } => {
+                    PathEvent::Degraded { path } | PathEvent::Lost { path } => {
                         silent.insert(path);
                         continue;
                     }

@@ -169,3 +169,35 @@ fn a_server_on_this_host_is_reached_without_interfaces() {
         assert!(said.contains("10.9.0.2:4433 is on this host"), "{said}");
     }
 }
+
+/// An address that goes and comes back while its path is the only one: the path is there still, and no second one
+/// can begin where it does.
+#[test]
+fn an_address_that_comes_back_finds_its_path() {
+    let output = on_hosts(
+        "v4 0
+        serve 10.9.0.1
+        truncate -s 10M www/big
+        named 10.9.0.1
+        if ! server tc qdisc add dev s0 root tbf rate 40mbit burst 30000 limit 300000; then
+            echo skipped: no slow links >&2
+            exit
+        fi
+        fetch --paths auto & fetching=$!
+        sleep 0.7
+        ip address del 10.9.0.2/24 dev c0
+        sleep 0.3
+        ip address add 10.9.0.2/24 dev c0
+        wait $fetching",
+    );
+    if let Some(output) = output {
+        let said = said(&output);
+        if said.contains("skipped") {
+            println!("{said}");
+            return;
+        }
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("path 0"), "{said}");
+        assert!(!said.contains("no path over c0"), "{said}");
+    }
+}

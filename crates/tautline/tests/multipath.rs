@@ -498,7 +498,7 @@ async fn dropped_attempts_and_closed_paths_leave_nothing_behind() {
         {
             Ok(opened) => opened,
             // Identifiers come back with acknowledgements.
-            Err(OpenPathError::Refused(Refused::TooManyPaths)) => {
+            Err(OpenPathError::Refused(Refused::TooManyPaths { .. })) => {
                 transfer(&client, &server, 1_000).await;
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;

@@ -18,7 +18,7 @@ use crate::{
     clock::Clock,
     error::BindError,
     shard::{Driver, Shard, ShardSockets, Steering},
-    socket::{BindOptions, BoundSocket},
+    socket::{BindOptions, BoundSocket, WantedBuffers},
 };
 
 /// More shards than this help nobody.
@@ -48,7 +48,8 @@ pub struct EndpointBuilder {
     shards: usize,
     own_threads: bool,
     kernel_steering: bool,
-    socket_buffer_bytes: usize,
+    buffer_bytes: Option<usize>,
+    send_buffer_bytes: Option<usize>,
 }
 
 impl EndpointBuilder {
@@ -61,7 +62,8 @@ impl EndpointBuilder {
             shards: 1,
             own_threads: false,
             kernel_steering: true,
-            socket_buffer_bytes: BindOptions::default().buffer_bytes,
+            buffer_bytes: None,
+            send_buffer_bytes: None,
         }
     }
 
@@ -136,8 +138,29 @@ impl EndpointBuilder {
 
     /// Kernel buffers to ask for, in bytes and each direction. Default 7 MiB.
     pub fn socket_buffer_bytes(mut self, bytes: usize) -> Self {
-        self.socket_buffer_bytes = bytes;
+        self.buffer_bytes = Some(bytes);
         self
+    }
+
+    /// Kernel buffer to ask for to send from, in bytes. Default: [`Self::socket_buffer_bytes`].
+    ///
+    /// What has left for the kernel waits there for the interface: with less of it, less waits, and less is gone for
+    /// nothing when the interface stands still. With too little a fast link runs empty between two batches. Linux
+    /// grants some 2 KiB at least, and takes a batch of up to 64 KiB whole as long as the buffer is not full.
+    pub fn socket_send_buffer_bytes(mut self, bytes: usize) -> Self {
+        self.send_buffer_bytes = Some(bytes);
+        self
+    }
+
+    fn wanted_buffers(&self) -> WantedBuffers {
+        let mut wanted = WantedBuffers::default();
+        if let Some(bytes) = self.buffer_bytes {
+            (wanted.receive_bytes, wanted.send_bytes) = (bytes, bytes);
+        }
+        if let Some(bytes) = self.send_buffer_bytes {
+            wanted.send_bytes = bytes;
+        }
+        wanted
     }
 
     /// Binds `addr` and starts the driver.
@@ -153,7 +176,7 @@ impl EndpointBuilder {
     fn bind_all(&self, addr: SocketAddr) -> Result<Vec<BoundSocket>, BindError> {
         let options = BindOptions {
             reuse_port: self.shards > 1,
-            buffer_bytes: self.socket_buffer_bytes,
+            buffers: self.wanted_buffers(),
         };
         let first = BoundSocket::bind(addr, options)?;
         // With port 0 the first socket decides.
@@ -177,8 +200,7 @@ impl EndpointBuilder {
     /// When the socket cannot be set up, or outside of a tokio runtime.
     pub fn on_socket(mut self, socket: std::net::UdpSocket) -> Result<Endpoint, BindError> {
         self.shards = 1;
-        let bytes = self.socket_buffer_bytes;
-        let socket = BoundSocket::adopt(socket, bytes).map_err(BindError::Setup)?;
+        let socket = BoundSocket::adopt(socket, self.wanted_buffers()).map_err(BindError::Setup)?;
         self.start(vec![socket])
     }
 
@@ -218,12 +240,13 @@ impl EndpointBuilder {
         let Some(ShardSockets { main: first, .. }) = sockets.first() else {
             return Err(BindError::Setup(io::ErrorKind::InvalidInput.into()));
         };
+        let wanted_buffers = self.wanted_buffers();
         let shared = Arc::new(EndpointShared {
             client: Mutex::new(self.client.take()),
             local: Mutex::new(first.local_addr()),
             others,
             buffers: Mutex::new(first.buffers),
-            buffer_bytes: self.socket_buffer_bytes,
+            wanted_buffers,
             reports_errors: self.server.is_none(),
         });
         if shared.reports_errors {
@@ -233,12 +256,11 @@ impl EndpointBuilder {
         let steering = self.share_keys(sockets.len()).map_err(BindError::Setup)?;
         let clock = Clock::start();
         let endpoints = self.transports(sockets.len()).map_err(BindError::Setup)?;
-        let buffer_bytes = self.socket_buffer_bytes;
         let hub = Arc::new_cyclic(|hub: &Weak<Hub>| {
             let shards = (0..).zip(endpoints);
             let shards = shards.map(|(index, endpoint)| {
                 let hub = Weak::clone(hub);
-                Arc::new(Shard::new(index, clock, hub, endpoint, buffer_bytes))
+                Arc::new(Shard::new(index, clock, hub, endpoint, wanted_buffers))
             });
             Hub::new(shards.collect())
         });

@@ -36,7 +36,7 @@ use crate::{
     Connection, LocalEnd,
     error::{BindError, ConnectError, ConnectHostError},
     shard::Counters,
-    socket::{self, BoundSocket, SocketBuffers},
+    socket::{self, BoundSocket, SocketBuffers, WantedBuffers},
 };
 
 /// One UDP address, with all connections that go through it, as client, server or both.
@@ -60,7 +60,7 @@ struct EndpointShared {
     /// What [`EndpointBuilder::also_bind`] bound.
     others: Vec<SocketAddr>,
     buffers: Mutex<SocketBuffers>,
-    buffer_bytes: usize,
+    wanted_buffers: WantedBuffers,
     /// Whether sockets report ICMP errors: for clients, who want to know of a refused port. A
     /// server would hear of every client that vanished.
     reports_errors: bool,
@@ -358,7 +358,7 @@ impl Endpoint {
             sockets.push(shared);
         }
         sockets.push(socket);
-        let adopt = |socket| BoundSocket::adopt(socket, self.shared.buffer_bytes);
+        let adopt = |socket| BoundSocket::adopt(socket, self.shared.wanted_buffers);
         let new: std::io::Result<Vec<_>> = sockets.into_iter().map(adopt).collect();
         for (shard, new) in shards.iter().zip(new.map_err(BindError::Setup)?) {
             if self.shared.reports_errors {

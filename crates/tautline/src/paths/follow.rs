@@ -20,7 +20,7 @@ use tokio::{task::JoinSet, time::Instant};
 use super::{LocalEnd, OpenedPath};
 use crate::{
     Connection,
-    error::OpenPathError,
+    error::{AbandonPathError, OpenPathError},
     interfaces::{self, Interface, InterfaceWatch},
 };
 
@@ -48,7 +48,8 @@ pub enum Followed {
         /// Why.
         error: OpenPathError,
     },
-    /// The interface or its address is gone, and its path with it.
+    /// The interface or its address is gone, and its path with it. The last path stays: it goes on when both come
+    /// back, and is closed when there is another one.
     Closed {
         /// The interface.
         interface: String,
@@ -70,12 +71,25 @@ enum Use {
 struct Ground {
     local: IpAddr,
     remote: IpAddr,
+    /// The system's number for the interface, if it was known: one that was made anew under the same name is another,
+    /// and the path's socket leads nowhere.
+    index: Option<u32>,
 }
 
 impl Ground {
     fn is_firm(&self, interface: &Interface) -> bool {
-        interface.addresses.contains(&self.local) && interface.has_route_to(self.remote)
+        self.index.is_none_or(|index| index == interface.index)
+            && interface.addresses.contains(&self.local)
+            && interface.has_route_to(self.remote)
     }
+}
+
+/// The last path of the connection, which stays when it has lost its ground.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    interface: String,
+    path: PathId,
+    ground: Ground,
 }
 
 /// By name; an interface has one path at most.
@@ -151,6 +165,7 @@ impl Connection {
         let mut watch = InterfaceWatch::new()?;
         let mut events = self.path_events();
         let mut uses = Uses::new();
+        let mut held = None;
         let mut told_of = ToldOf::default();
         let mut opening = JoinSet::new();
         let mut known = watch.interfaces().to_vec();
@@ -159,7 +174,8 @@ impl Connection {
         while self.close_reason().is_none() {
             let leading = self.leading(&known);
             told_of.keep(&leading);
-            self.adjust(&leading, &mut uses, &mut opening, &mut told);
+            self.review_held(&leading, &mut uses, &mut held, &mut told);
+            self.adjust(&leading, &mut uses, &mut held, &mut opening, &mut told);
             let waits = uses.values().any(|it| *it == Use::Failed);
             let due = retry.due(waits);
             match stir(&mut watch, &mut events, &mut opening, due).await {
@@ -173,9 +189,11 @@ impl Connection {
                     uses.retain(|_, it| *it != Use::Failed);
                 }
                 Stir::Opened(interface, Ok(path)) => {
+                    let over = known.iter().find(|it| it.name == interface);
                     let ground = Ground {
                         local: path.local.ip(),
                         remote: path.remote.ip(),
+                        index: over.map(|it| it.index),
                     };
                     uses.insert(interface.clone(), Use::Path(path.id, ground));
                     told_of.works(&interface);
@@ -192,6 +210,9 @@ impl Connection {
                     code,
                     by_peer,
                 })) => {
+                    if held.as_ref().is_some_and(|it: &Held| it.path == path) {
+                        held = None;
+                    }
                     let spent = code == abandon::PATH_RESOURCE_LIMIT_REACHED && !by_peer;
                     for it in uses.values_mut() {
                         if let Use::Path(id, ground) = *it
@@ -230,9 +251,12 @@ impl Connection {
             .into_iter()
             .find(|interface| interface.addresses.contains(&local));
         if let Some(interface) = holder {
-            let remote = remote.ip();
-            let path = Use::Path(first.id, Ground { local, remote });
-            uses.insert(interface.name.clone(), path);
+            let ground = Ground {
+                local,
+                remote: remote.ip(),
+                index: Some(interface.index),
+            };
+            uses.insert(interface.name.clone(), Use::Path(first.id, ground));
         }
     }
 
@@ -249,11 +273,47 @@ impl Connection {
         all
     }
 
+    /// A path that was the last one when it lost its ground has it again, or is not needed any more.
+    fn review_held(
+        &self,
+        leading: &[&Interface],
+        uses: &mut Uses,
+        held: &mut Option<Held>,
+        told: &mut impl FnMut(Followed),
+    ) {
+        let Some(it) = held.take() else {
+            return;
+        };
+        let interface = leading
+            .iter()
+            .find(|interface| interface.name == it.interface);
+        let firm = interface.is_some_and(|interface| it.ground.is_firm(interface));
+        let used = uses.get(&it.interface).copied();
+        if firm && used.is_none() {
+            // A second one could not begin where it does.
+            uses.insert(it.interface, Use::Path(it.path, it.ground));
+        } else if uses.values().any(|it| matches!(it, Use::Path(..))) {
+            match self.close_path(it.path) {
+                // Its interface has another path by now.
+                Ok(()) if matches!(used, Some(Use::Path(..))) => {}
+                Ok(()) => told(Followed::Closed {
+                    interface: it.interface,
+                }),
+                // The other one has just ended.
+                Err(AbandonPathError::LastPath) => *held = Some(it),
+                Err(_) => {}
+            }
+        } else {
+            *held = Some(it);
+        }
+    }
+
     /// Closes paths that have lost their ground, begins those that are missing.
     fn adjust(
         &self,
         leading: &[&Interface],
         uses: &mut Uses,
+        held: &mut Option<Held>,
         opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
         told: &mut impl FnMut(Followed),
     ) {
@@ -265,12 +325,19 @@ impl Connection {
                 Use::Failed => interface.is_some(),
                 Use::Spent(ground) => firm(ground),
                 Use::Path(_, ground) if firm(ground) => true,
-                Use::Path(path, _) => {
-                    // The last path stays, in the hope that something comes back.
-                    if self.close_path(*path).is_ok() {
-                        told(Followed::Closed {
-                            interface: name.clone(),
-                        });
+                Use::Path(path, ground) => {
+                    let interface = name.clone();
+                    match self.close_path(*path) {
+                        Ok(()) => told(Followed::Closed { interface }),
+                        // In the hope that something comes back.
+                        Err(AbandonPathError::LastPath) => {
+                            *held = Some(Held {
+                                interface,
+                                path: *path,
+                                ground: *ground,
+                            });
+                        }
+                        Err(_) => {}
                     }
                     false
                 }
@@ -365,13 +432,24 @@ mod tests {
     fn the_ground_of_a_path_is_an_address_and_a_route() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let both = Interface {
+            index: 7,
             addresses: vec![ip("10.0.0.2"), ip("2001:db8::2")],
             routes: vec![(ip("10.0.0.0"), 8), (ip("::"), 0)],
             ..Interface::default()
         };
         let firm = |local, remote| {
             let (local, remote) = (ip(local), ip(remote));
-            Ground { local, remote }.is_firm(&both)
+            let on = |index| {
+                let ground = Ground {
+                    local,
+                    remote,
+                    index,
+                };
+                ground.is_firm(&both)
+            };
+            assert_eq!(on(None), on(Some(7)));
+            assert!(!on(Some(8)), "another of the same name");
+            on(Some(7))
         };
         assert!(firm("10.0.0.2", "10.1.0.1"));
         assert!(firm("2001:db8::2", "2001:db9::1"));

@@ -38,7 +38,7 @@ use crate::{
     clock::Clock,
     conn::{Conn, ConnShared},
     endpoint::Hub,
-    socket::{BindOptions, BoundSocket},
+    socket::{BindOptions, BoundSocket, WantedBuffers},
 };
 pub(crate) use driver::{Driver, Steering};
 use handover::Inbox;
@@ -54,7 +54,7 @@ pub(crate) struct Shard {
     pub(crate) clock: Clock,
     pub(crate) hub: Weak<Hub>,
     /// Kernel buffers to ask for with every socket.
-    buffer_bytes: usize,
+    buffers: WantedBuffers,
     pub(crate) state: Mutex<ShardState>,
     pub(crate) counters: Counters,
     /// Connections that applications touched since the driver last looked.
@@ -155,13 +155,13 @@ impl Shard {
         clock: Clock,
         hub: Weak<Hub>,
         endpoint: transport::Endpoint,
-        buffer_bytes: usize,
+        buffers: WantedBuffers,
     ) -> Self {
         Self {
             index,
             clock,
             hub,
-            buffer_bytes,
+            buffers,
             state: Mutex::new(ShardState {
                 endpoint,
                 table: Table::default(),
@@ -232,7 +232,7 @@ impl Shard {
     pub(crate) fn path_socket_options(&self) -> BindOptions {
         BindOptions {
             reuse_port: false,
-            buffer_bytes: self.buffer_bytes,
+            buffers: self.buffers,
         }
     }
 

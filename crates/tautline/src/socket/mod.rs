@@ -43,8 +43,11 @@ const STALE_ERRORS: usize = 2;
 /// for some milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketBuffers {
-    /// Bytes asked for, each direction.
+    /// Bytes asked for, for receiving.
     pub wanted_bytes: usize,
+    /// Bytes asked for, for sending; as many, unless
+    /// [`EndpointBuilder::socket_send_buffer_bytes`](crate::EndpointBuilder::socket_send_buffer_bytes) says otherwise.
+    pub wanted_send_bytes: usize,
     /// Bytes granted for receiving.
     pub receive_bytes: usize,
     /// Bytes granted for sending.
@@ -54,7 +57,7 @@ pub struct SocketBuffers {
 impl SocketBuffers {
     /// Whether the kernel granted less than was asked for.
     pub fn is_small(&self) -> bool {
-        self.receive_bytes.min(self.send_bytes) < self.wanted_bytes
+        self.receive_bytes < self.wanted_bytes || self.send_bytes < self.wanted_send_bytes
     }
 
     /// One sentence with the cure for programs to print; `None` when all is well.
@@ -62,18 +65,19 @@ impl SocketBuffers {
         if !self.is_small() {
             return None;
         }
-        let wanted = self.wanted_bytes;
+        let (wanted, to_send) = (self.wanted_bytes, self.wanted_send_bytes);
         let cure = if cfg!(target_os = "linux") {
-            format!("; cure: sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={wanted}")
+            format!("; cure: sudo sysctl -w net.core.rmem_max={wanted} net.core.wmem_max={to_send}")
         } else {
             String::new()
         };
         Some(format!(
-            "UDP socket buffers are small (receive {} KiB, send {} KiB of {} KiB wanted), so fast \
+            "UDP socket buffers are small (receive {} of {} KiB wanted, send {} of {} KiB), so fast \
              transfers may lose packets{cure}",
             self.receive_bytes / 1024,
-            self.send_bytes / 1024,
             wanted / 1024,
+            self.send_bytes / 1024,
+            to_send / 1024,
         ))
     }
 }
@@ -87,20 +91,27 @@ pub(crate) struct BoundSocket {
     pub(crate) buffers: SocketBuffers,
 }
 
-/// How to bind.
+/// Kernel buffers to ask for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BindOptions {
-    pub(crate) reuse_port: bool,
-    pub(crate) buffer_bytes: usize,
+pub(crate) struct WantedBuffers {
+    pub(crate) receive_bytes: usize,
+    pub(crate) send_bytes: usize,
 }
 
-impl Default for BindOptions {
+impl Default for WantedBuffers {
     fn default() -> Self {
         Self {
-            reuse_port: false,
-            buffer_bytes: WANTED_BUFFER_BYTES,
+            receive_bytes: WANTED_BUFFER_BYTES,
+            send_bytes: WANTED_BUFFER_BYTES,
         }
     }
+}
+
+/// How to bind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BindOptions {
+    pub(crate) reuse_port: bool,
+    pub(crate) buffers: WantedBuffers,
 }
 
 impl BoundSocket {
@@ -108,7 +119,7 @@ impl BoundSocket {
     pub(crate) fn bind(addr: SocketAddr, options: BindOptions) -> Result<Self, BindError> {
         let socket =
             raw_bind(addr, None, options).map_err(|error| BindError::Bind { addr, error })?;
-        Self::adopt(socket, options.buffer_bytes).map_err(BindError::Setup)
+        Self::adopt(socket, options.buffers).map_err(BindError::Setup)
     }
 
     /// As [`Self::bind`]; what it sends leaves through `interface` and nowhere else.
@@ -117,18 +128,18 @@ impl BoundSocket {
         interface: Option<&str>,
         options: BindOptions,
     ) -> io::Result<Self> {
-        Self::adopt(raw_bind(addr, interface, options)?, options.buffer_bytes)
+        Self::adopt(raw_bind(addr, interface, options)?, options.buffers)
     }
 
     /// Sets up a socket that the application bound.
-    pub(crate) fn adopt(socket: std::net::UdpSocket, buffer_bytes: usize) -> io::Result<Self> {
+    pub(crate) fn adopt(socket: std::net::UdpSocket, wanted: WantedBuffers) -> io::Result<Self> {
         let offload = UdpSocketState::new((&socket).into())?;
         // Best effort: see there what is lost otherwise.
         let _ = timestamps::switch_off(&socket);
         let local = socket.local_addr()?;
         // Best effort: what was granted is reported.
-        let _ = offload.set_recv_buffer_size((&socket).into(), buffer_bytes);
-        let _ = offload.set_send_buffer_size((&socket).into(), buffer_bytes);
+        let _ = offload.set_recv_buffer_size((&socket).into(), wanted.receive_bytes);
+        let _ = offload.set_send_buffer_size((&socket).into(), wanted.send_bytes);
         let granted = |size: io::Result<usize>| {
             // Linux reports twice what may be used; the other half is its bookkeeping.
             size.map_or(0, |bytes| {
@@ -140,7 +151,8 @@ impl BoundSocket {
             })
         };
         let buffers = SocketBuffers {
-            wanted_bytes: buffer_bytes,
+            wanted_bytes: wanted.receive_bytes,
+            wanted_send_bytes: wanted.send_bytes,
             receive_bytes: granted(offload.recv_buffer_size((&socket).into())),
             send_bytes: granted(offload.send_buffer_size((&socket).into())),
         };

@@ -119,6 +119,7 @@ fn families_are_told_apart() {
 fn small_buffers_come_with_a_cure() {
     let mut buffers = SocketBuffers {
         wanted_bytes: 1,
+        wanted_send_bytes: 1,
         receive_bytes: 1,
         send_bytes: 1,
     };
@@ -126,4 +127,24 @@ fn small_buffers_come_with_a_cure() {
     buffers.wanted_bytes = 7 << 20;
     let warning = buffers.warning().unwrap();
     assert!(!cfg!(target_os = "linux") || warning.contains("sysctl -w net.core.rmem_max"));
+}
+
+#[test]
+fn less_is_small_only_where_more_was_wanted() {
+    let (receive_bytes, send_bytes) = (64 << 10, 8 << 10);
+    let wanted = WantedBuffers {
+        receive_bytes,
+        send_bytes,
+    };
+    let options = BindOptions {
+        buffers: wanted,
+        ..BindOptions::default()
+    };
+    let mut buffers = BoundSocket::bind(LOOPBACK, options).unwrap().buffers;
+    assert_eq!(buffers.wanted_bytes, receive_bytes);
+    assert_eq!(buffers.wanted_send_bytes, send_bytes);
+    assert_eq!(buffers.warning(), None);
+    assert!(buffers.send_bytes < receive_bytes, "{buffers:?}");
+    buffers.wanted_send_bytes = 7 << 20;
+    assert!(buffers.is_small());
 }

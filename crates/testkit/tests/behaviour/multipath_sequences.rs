@@ -1,7 +1,7 @@
 //! Any sequence of what may befall several paths, from before the handshake is confirmed on, whatever decides what they carry:
 //! while one path works nothing is lost, nothing stalls, and at the end both ends know of each path that it opened or is over.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, collections::BTreeMap, rc::Rc};
 
 use bytes::Bytes;
 use proptest::{prelude::*, sample::select};
@@ -405,6 +405,29 @@ fn live_through(seed: u64, links: usize, policies: &Policies, acts: &[Act]) {
                 "{side:?}: path {id} is neither open nor over: {events:?}"
             );
         }
+        check_silences(&events);
+    }
+}
+
+/// Lost follows degraded, recovered either of them, and nothing follows the end.
+fn check_silences(events: &[PathEvent]) {
+    let mut last = BTreeMap::new();
+    for event in events {
+        let (path, after): (PathId, &[&str]) = match event {
+            PathEvent::Degraded { path } => (*path, &["", "recovered"]),
+            PathEvent::Lost { path } => (*path, &["degraded"]),
+            PathEvent::Recovered { path } => (*path, &["degraded", "lost"]),
+            PathEvent::Abandoned { path, .. } => (*path, &["", "degraded", "lost", "recovered"]),
+            _ => continue,
+        };
+        let now = match event {
+            PathEvent::Degraded { .. } => "degraded",
+            PathEvent::Lost { .. } => "lost",
+            PathEvent::Recovered { .. } => "recovered",
+            _ => "over",
+        };
+        let before = last.insert(path, now).unwrap_or_default();
+        assert!(after.contains(&before), "{event:?}: {events:?}");
     }
 }
 

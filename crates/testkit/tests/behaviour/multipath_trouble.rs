@@ -374,6 +374,81 @@ fn keys_change_while_a_path_is_dead() {
     }
 }
 
+/// A path that was away for a moment is degraded; one that stays away is lost, once, and recovers or is closed.
+#[test]
+fn a_path_is_degraded_then_lost_then_back_or_over() {
+    let path = PathId(1);
+    let degraded = PathEvent::Degraded { path };
+    let lost = PathEvent::Lost { path };
+    let recovered = PathEvent::Recovered { path };
+    // What the sender is told of its answers and its end.
+    let told = |trouble: &Trouble| -> Vec<PathEvent> {
+        let mut events = trouble.path_events(Side::Server);
+        events.retain(|event| match event {
+            PathEvent::Abandoned { path: of, .. } => *of == path,
+            event => [degraded, lost, recovered].contains(event),
+        });
+        events
+    };
+    let dying = || {
+        let mut trouble = Trouble::open(6, 2);
+        trouble.transfer(Side::Server, 20_000_000);
+        trouble.run(500 * MS);
+        assert_eq!(told(&trouble), []);
+        trouble.set_link(1, false);
+        trouble
+    };
+    let until = |trouble: &mut Trouble, event: PathEvent| {
+        let start = trouble.net.now();
+        while told(trouble).last() != Some(&event) {
+            trouble.run(MS);
+            assert!(trouble.net.now() < start + 10 * SECOND, "no {event:?}");
+        }
+        trouble.net.now().saturating_since(start)
+    };
+    let stats = |trouble: &Trouble| {
+        let stats = trouble.net.server_connection().path_stats(path);
+        stats.map(|path| (path.degraded, path.lost))
+    };
+
+    let mut trouble = dying();
+    let silent = until(&mut trouble, degraded);
+    assert_eq!(stats(&trouble), Some((true, false)));
+    let more = until(&mut trouble, lost);
+    assert_eq!(stats(&trouble), Some((true, true)));
+    println!("degraded after {silent:?}, lost {more:?} later");
+    // The second probe timeout is twice, the third four times as long as the first, which may end early.
+    assert!(more > 3 * silent && more < 3 * SECOND, "{more:?}");
+    // It is told once.
+    trouble.run(10 * SECOND);
+    assert_eq!(told(&trouble), [degraded, lost]);
+    trouble.set_link(1, true);
+    trouble.run(20 * SECOND);
+    assert_eq!(told(&trouble), [degraded, lost, recovered]);
+    assert_eq!(stats(&trouble), Some((false, false)));
+
+    let mut trouble = dying();
+    until(&mut trouble, degraded);
+    trouble.set_link(1, true);
+    trouble.run(10 * SECOND);
+    assert_eq!(told(&trouble), [degraded, recovered]);
+
+    // Nothing is told of a path after its end.
+    for before in [&[degraded][..], &[degraded, lost]] {
+        let mut trouble = dying();
+        until(&mut trouble, before[before.len() - 1]);
+        trouble.abandon(Side::Server, 1);
+        trouble.set_link(1, true);
+        trouble.run(10 * SECOND);
+        let over = PathEvent::Abandoned {
+            path,
+            code: 0x3e,
+            by_peer: false,
+        };
+        assert_eq!(told(&trouble), [before, &[over]].concat());
+    }
+}
+
 #[test]
 fn one_path_moves_and_the_others_stay() {
     for (moved, port) in [(1, 50_777), (0, 50_778)] {

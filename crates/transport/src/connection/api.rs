@@ -9,7 +9,7 @@ use super::{Connection, ConnectionStats, EndpointEvent, Event};
 use crate::{
     datagram::{DatagramStats, SendDatagramError},
     observe,
-    path::PathStats,
+    path::{PathStats, Told},
     stream::{
         Protection, ReadError, ReadOutcome, ReceiveEnd, ResetError, StreamSet, StreamStats,
         UnorderedOutcome, WriteError, sched::Priority,
@@ -296,6 +296,7 @@ impl Connection {
             status: path.status.effective(),
             cost: path.cost.cost,
             degraded: path.is_silent(),
+            lost: path.told == Told::Lost && !path.is_abandoned(),
             rtt: rtt.smoothed(),
             acks_by: path.recovery.returned_by().unwrap_or(id),
             own_rtt: path.recovery.rtt_by(id).map(|rtt| rtt.smoothed()),

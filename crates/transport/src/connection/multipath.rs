@@ -187,17 +187,18 @@ impl Connection {
         }
         let multipath = self.multipath.as_mut().ok_or(OpenPathError::NotSupported)?;
         if multipath.wishes.is_full() {
-            return Err(OpenPathError::TooManyPaths);
+            return Err(OpenPathError::TooManyPaths { by_peer: false });
         }
         if multipath.wishes.is_over(&to) {
             return Err(OpenPathError::BadAddresses);
         }
         let Some(id) = multipath.ids.take_next() else {
-            if multipath.ids.is_blocked_by_peer() {
+            let by_peer = multipath.ids.is_blocked_by_peer();
+            if by_peer {
                 let at = multipath.ids.remote_max();
                 multipath.notices.paths_blocked(at);
             }
-            return Err(OpenPathError::TooManyPaths);
+            return Err(OpenPathError::TooManyPaths { by_peer });
         };
         multipath.wishes.push(id, to);
         self.open_wanted_paths(now, true);
@@ -518,17 +519,12 @@ impl Connection {
             {
                 path.recovery.on_own_round_trip(now, path.id, took);
             }
-            let silent = path.is_silent() && path.phase == PathPhase::Open;
-            if silent == path.degraded {
-                continue;
+            // Before it opens nothing is expected of it; after its end nothing is told any more.
+            if path.phase == PathPhase::Open
+                && let Some(event) = path.told.news(path.id, path.recovery.pto_count())
+            {
+                self.outbox.push(Event::Path(event));
             }
-            path.degraded = silent;
-            let event = if silent {
-                PathEvent::Degraded { path: path.id }
-            } else {
-                PathEvent::Recovered { path: path.id }
-            };
-            self.outbox.push(Event::Path(event));
         }
     }
 

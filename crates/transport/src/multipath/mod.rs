@@ -61,10 +61,21 @@ pub enum OpenPathError {
     /// The peer does not speak RFC 10069, or has no connection IDs.
     #[error("the peer does not support multipath")]
     NotSupported,
-    /// The peer allows no further path now, or this end has as many as its configuration lets it
-    /// ([`MultipathConfig::max_paths`]).
-    #[error("no more paths at present: the peer allows none, or this end has max_paths of them")]
-    TooManyPaths,
+    /// No further path now: one must be closed first, and the other end have heard of it.
+    #[error(
+        "{}",
+        if *by_peer {
+            "the peer allows no more paths at present: close one first"
+        } else {
+            "this end has as many paths as it may at present, those that still open included: close one first, or \
+             raise `MultipathConfig::max_paths`"
+        }
+    )]
+    TooManyPaths {
+        /// Whether it is the peer's limit that is reached; else our own is ([`MultipathConfig::max_paths`]),
+        /// whether or not the peer's is the same.
+        by_peer: bool,
+    },
     /// The peer lets nobody send from another address than that of the handshake.
     #[error("the peer does not allow other addresses (disable_active_migration)")]
     MigrationDisabled,

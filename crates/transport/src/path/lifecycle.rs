@@ -40,7 +40,15 @@ pub enum PathEvent {
         /// Which path.
         path: PathId,
     },
-    /// A degraded path answers again.
+    /// A degraded path has let two more probe timeouts pass, each twice as long as the one before, so that it
+    /// has been silent for about seven of its probe timeouts: do not count on it. Told once; it is still probed,
+    /// and what follows is [`Self::Recovered`] or [`Self::Abandoned`]. Not told of a path that may not even probe,
+    /// because it has carried all it may.
+    Lost {
+        /// Which path.
+        path: PathId,
+    },
+    /// A degraded or lost path answers again, or goes over another network path of which nothing is known yet.
     Recovered {
         /// Which path.
         path: PathId,
@@ -85,6 +93,44 @@ pub enum PathEvent {
     },
 }
 
+/// Probe timeouts in a row after which a degraded path is lost, beside those it was degraded by.
+const LOST_AFTER: u32 = 2;
+
+/// What the application was told of a path's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Told {
+    #[default]
+    Answers,
+    /// `timeouts`: how many in a row there were then. More than one where a path opens whose first round trip
+    /// was taken for much shorter than it is; those do not make it lost.
+    Degraded {
+        timeouts: u32,
+    },
+    Lost,
+}
+
+impl Told {
+    /// What to tell of `path` after so many probe timeouts in a row, if it is news.
+    pub(crate) fn news(&mut self, path: PathId, timeouts: u32) -> Option<PathEvent> {
+        let (told, event) = match *self {
+            Self::Answers if timeouts > 0 => {
+                (Self::Degraded { timeouts }, PathEvent::Degraded { path })
+            }
+            Self::Degraded { .. } | Self::Lost if timeouts == 0 => {
+                (Self::Answers, PathEvent::Recovered { path })
+            }
+            Self::Degraded { timeouts: before }
+                if timeouts.saturating_sub(before) >= LOST_AFTER =>
+            {
+                (Self::Lost, PathEvent::Lost { path })
+            }
+            _ => return None,
+        };
+        *self = told;
+        Some(event)
+    }
+}
+
 /// A path in numbers.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -101,6 +147,8 @@ pub struct PathStats {
     pub status: PathStatus,
     /// Whether packets on it have gone unanswered for a probe timeout.
     pub degraded: bool,
+    /// Whether it was told to be lost ([`PathEvent::Lost`]) and has not answered since.
+    pub lost: bool,
     /// Smoothed round-trip time: there on this path, back on [`Self::acks_by`].
     pub rtt: Duration,
     /// The path by which the peer sends most acknowledgements of this one; itself until it does.
@@ -136,4 +184,44 @@ pub struct PathStats {
     pub recovery: RecoveryStats,
     /// What acknowledging costs.
     pub acks: AckStats,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a path with so many probe timeouts in a row, one number after the other.
+    fn told(timeouts: &[u32]) -> Vec<Option<PathEvent>> {
+        let mut told = Told::default();
+        let news = |timeouts: &u32| told.news(PathId(3), *timeouts);
+        timeouts.iter().map(news).collect()
+    }
+
+    #[test]
+    fn a_path_is_lost_once_and_recovers() {
+        let path = PathId(3);
+        let degraded = Some(PathEvent::Degraded { path });
+        let lost = Some(PathEvent::Lost { path });
+        let recovered = Some(PathEvent::Recovered { path });
+        assert_eq!(
+            told(&[0, 1, 1, 2, 3, 4, 200, u32::MAX, 0, 0]),
+            [
+                None, degraded, None, None, lost, None, None, None, recovered, None
+            ]
+        );
+        assert_eq!(
+            told(&[1, 2, 0, 1, 2, 3]),
+            [degraded, None, recovered, degraded, None, lost]
+        );
+    }
+
+    #[test]
+    fn timeouts_before_it_was_open_do_not_make_it_lost() {
+        let path = PathId(3);
+        let degraded = Some(PathEvent::Degraded { path });
+        assert_eq!(
+            told(&[5, 6, 7]),
+            [degraded, None, Some(PathEvent::Lost { path })]
+        );
+    }
 }

@@ -33,6 +33,7 @@ pub use amplification::Amplification;
 pub use cids::{IssuedConnectionId, LocalCids, RemoteCid, RemoteCids};
 pub(crate) use first_rtt::FirstRtt;
 pub(crate) use hand_over::HandOver;
+pub(crate) use lifecycle::Told;
 pub use lifecycle::{PathEvent, PathStats};
 pub(crate) use mtu::MtuDiscovery;
 pub(crate) use network::NetworkPath;
@@ -123,8 +124,8 @@ pub(crate) struct Path {
     pub(crate) opened_early: bool,
     /// It leads another way than before, and the others have not heard of it.
     pub(crate) moved: bool,
-    /// The application was told that the path does not answer.
-    pub(crate) degraded: bool,
+    /// What the application was told of its answers.
+    pub(crate) told: Told,
     /// What is under way here and leaves for other paths.
     pub(crate) handing_over: Option<HandOver>,
 }
@@ -236,7 +237,7 @@ impl Path {
             answered_in: None,
             opened_early: false,
             moved: false,
-            degraded: false,
+            told: Told::default(),
             handing_over: None,
         }
     }
