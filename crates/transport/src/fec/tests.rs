@@ -572,7 +572,10 @@ fn a_burst_ends_once() {
 
 /// A scheduler that writes down what it is told of ends.
 #[derive(Clone, Debug, Default)]
-struct Told(std::sync::Arc<std::sync::Mutex<Vec<(bool, Option<u64>)>>>);
+struct Told(std::sync::Arc<std::sync::Mutex<Vec<Ends>>>);
+
+/// [`RedundancyView::stream_ends`] and `ends_in`.
+type Ends = (bool, Option<u64>);
 
 impl RedundancyScheduler for Told {
     fn name(&self) -> &'static str {
