@@ -95,7 +95,7 @@ struct Worth {
     still: bool,
     /// The path loses packets, of which codes protect some.
     lossy: bool,
-    /// It may, for all that is known: likewise, but few.
+    /// It may, for all that is known, and there are no codes.
     unproven: bool,
     /// Flow control holds data back, and would have let it go so long after what it waits for had left.
     missing: Option<Duration>,
@@ -251,7 +251,7 @@ impl Connection {
                     let unprotected = worth.lossy && !covered.contains(symbol);
                     let picked =
                         worth.all || worth.still || unprotected || worth.is_late(packet.sent());
-                    let doubted = worth.unproven && !covered.contains(symbol)
+                    let doubted = worth.unproven
                         || worth.is_missing(packet.sent())
                         || worth.is_overdue(packet);
                     if doubted && !picked {
@@ -306,7 +306,9 @@ impl Connection {
         let other = !same && !silent;
         let lossy = soon && at_end && other;
         let sent = path.recovery.stats().packets_sent;
-        let unproven = lossy && !all && sent < UNPROVEN && self.affords_doubt();
+        // Codes take care of their own.
+        let plain = other && !all && self.fec.sender.is_none();
+        let unproven = lossy && plain && sent < UNPROVEN && self.affords_doubt();
         let late = now + there + from.recent_rtt / GAIN;
         let acks = path.ack_frequency.peer_acks(self.peer_max_ack_delay());
         let overdue = path.recovery.overdue(same, acks);
@@ -319,7 +321,7 @@ impl Connection {
             still: still && at_end && !same,
             lossy: lossy && from.loss >= WORTH_A_COPY,
             unproven,
-            missing: (!at_end && other && !all && self.affords_overdue()).then(granted),
+            missing: (!at_end && plain && self.affords_overdue()).then(granted),
             late: other.then_some((usual, late)),
             overdue: (at_end && !silent && !all && self.affords_overdue() && begun())
                 .then_some(overdue),

@@ -102,11 +102,12 @@ impl Recovery {
         }
     }
 
-    /// How fast data leaves evenly, where that is known. A slow start has not seen all that its path delivers, and at no more
-    /// than what it has seen never would: it doubles that within a round trip, as without.
+    /// How fast data leaves evenly, where that is known. A slow start by a window has not seen all that its path delivers, and
+    /// at no more than what it has seen never would: it doubles that within a round trip, as without.
     fn even_rate(&self) -> Option<Rate> {
+        let doubles = self.slow_start && self.controller.pacing_rate().is_none();
         let even = self.capacity.evenly();
-        even.map(|rate| rate.mul_f64(if self.slow_start { 2.0 } else { 1.0 }))
+        even.map(|rate| rate.mul_f64(if doubles { 2.0 } else { 1.0 }))
     }
 
     /// The mark for the next packet. RFC 9000 s13.4.
