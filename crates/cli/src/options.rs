@@ -36,7 +36,7 @@ pub(crate) struct TransportOptions {
     /// several paths), flec-bulk, flec-buffer (small receive windows),
     /// flec-message:deadline=MS,interval=MS, ac-rlnc, or rquic:initial=Q,slow-start=off
     /// (docs/erasure-correction.md has all options)
-    #[arg(long, value_name = "SCHEDULER", value_parser = parse_redundancy)]
+    #[arg(long, value_name = "SCHEDULER[:OPTIONS]", value_parser = parse_redundancy)]
     pub(crate) fec: Option<SharedRedundancyFactory>,
     /// With --fec: make packets with source and with repair symbols of one size, so that nobody on the way tells them apart
     /// by theirs; short packets take the room of long ones

@@ -367,11 +367,14 @@ mod tests {
                 fec: fec.map(str::to_owned),
                 ..given.clone()
             };
-            for fec in [None, Some("none")] {
+            for (fec, lacks) in [
+                (None, "and there is no `fec`"),
+                (Some("none"), "and `fec` is \"none\""),
+            ] {
                 let error = check(with(fec)).unwrap_err();
                 assert_eq!(error.option, option);
                 let said = &error.problem;
-                assert!(said.ends_with("and there is no `fec`"), "{said}");
+                assert!(said.ends_with(lacks), "{said}");
             }
             assert_eq!(check(with(Some("auto"))), Ok(()), "{option}");
         }

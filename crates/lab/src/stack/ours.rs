@@ -205,7 +205,11 @@ fn configure(ours: &Tautline, options: &StackOptions) -> Result<TransportConfig,
             ),
         ];
         if let Some((option, _, says)) = without.iter().find(|(_, given, _)| *given) {
-            return Err(wrong(option, format!("{says}, and there is no `fec`")));
+            let lacks = match &options.fec {
+                Some(none) => format!("`fec` is {none:?}"),
+                None => "there is no `fec`".to_owned(),
+            };
+            return Err(wrong(option, format!("{says}, and {lacks}")));
         }
     }
     if let Some(name) = &options.fec_code {
