@@ -10,17 +10,14 @@
 
 mod common;
 
-use std::{
-    process::Command,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{process::Command, sync::Arc, time::Duration};
 
 use common::{ALPN, identity, server_config};
 use tautline::{
     Connection, Endpoint, MultipathConfig, PathEvent, PathId, PathPin, TransportConfig,
     tls::ClientTls, transport::multipath::sched,
 };
+use tokio::time::Instant;
 
 /// Two links: the client's `c0` and `c1`, the server's `s0` and `s1`. Both ends are told by their environment what they
 /// are.
