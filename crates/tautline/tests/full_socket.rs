@@ -3,10 +3,6 @@
 //!
 //! The test starts this program again for each end.
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "says how long transfers over real sockets took"
-)]
 
 mod common;
 
