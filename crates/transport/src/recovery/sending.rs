@@ -92,7 +92,7 @@ impl Recovery {
         let rate = self.controller.pacing_rate().unwrap_or_else(|| {
             fallback_rate(self.window(), self.rtt.paced_over(), self.slow_start)
         });
-        let even = self.evenly.then(|| self.even_rate());
+        let even = self.evenly.then(|| self.capacity.evenly());
         let rate = even.flatten().map_or(rate, |even| rate.min(even));
         let rate = rate.max(self.least_rate);
         if self.in_first_flight() && self.bytes_in_flight <= self.initial_window() {
@@ -100,14 +100,6 @@ impl Recovery {
         } else {
             rate
         }
-    }
-
-    /// How fast data leaves evenly, where that is known. A slow start by a window has not seen all that its path delivers, and
-    /// at no more than what it has seen never would: it doubles that within a round trip, as without.
-    fn even_rate(&self) -> Option<Rate> {
-        let doubles = self.slow_start && self.controller.pacing_rate().is_none();
-        let even = self.capacity.evenly();
-        even.map(|rate| rate.mul_f64(if doubles { 2.0 } else { 1.0 }))
     }
 
     /// The mark for the next packet. RFC 9000 s13.4.

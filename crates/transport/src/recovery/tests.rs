@@ -1042,24 +1042,6 @@ fn a_window_behind_an_even_pace_is_not_the_limit() {
 }
 
 #[test]
-fn a_slow_start_goes_on_behind_an_even_pace() {
-    let mut path = TestPath::new();
-    path.notes.set_window(1_000_000);
-    path.send(at(0));
-    path.ack(at(40), &[0..=0]);
-    path.send_many(at(40), 20);
-    path.ack(at(120), &[1..=10]);
-    path.ack(at(122), &[11..=20]);
-    let known = path.recovery.capacity().expect("a queue stood");
-    path.recovery.set_evenly(true);
-    path.recovery.slow_start = false;
-    let even = path.recovery.pacing();
-    assert!(even <= known, "{even:?} {known:?}");
-    path.recovery.slow_start = true;
-    assert_eq!(path.recovery.pacing(), even.mul_f64(2.0));
-}
-
-#[test]
 fn what_only_fills_room_makes_no_window_larger() {
     let mut path = TestPath::new();
     path.notes.set_window(6_000);
