@@ -14,7 +14,10 @@ pub(crate) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
         return String::new();
     }
     let name = &interface.name;
-    if !interface.loopback && !interface.has_route_to(remote.ip()) {
+    if interface.loopback {
+        return format!("; {name} leads to this host alone: take another interface");
+    }
+    if !interface.has_route_to(remote.ip()) {
         return format!(
             "; {name} has no route there: ip route add {}/{} dev {name} metric 1000 (via a gateway \
              if there is one)",
@@ -22,7 +25,7 @@ pub(crate) fn no_answer(local: SocketAddr, remote: SocketAddr) -> String {
             if remote.is_ipv4() { 32 } else { 128 },
         );
     }
-    if remote.is_ipv4() && !interface.loopback && filters_strictly(name) {
+    if remote.is_ipv4() && filters_strictly(name) {
         return format!(
             "; strict reverse-path filtering on {name} may drop the answers: sysctl -w \
              net.ipv4.conf.{name}.rp_filter=2"
@@ -47,4 +50,29 @@ fn filters_strictly(interface: &str) -> bool {
         text.trim().parse().unwrap_or(0)
     };
     setting("all").max(setting(interface)) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_leads_nowhere_else() {
+        let said = |remote: &str| {
+            no_answer(
+                "127.0.0.1:5".parse().unwrap(),
+                SocketAddr::new(remote.parse().unwrap(), 443),
+            )
+        };
+        // TEST-NET-1, which is nobody's.
+        let elsewhere = said("192.0.2.1");
+        let known = interfaces::list().unwrap_or_default();
+        if holder(&known, "127.0.0.1".parse().unwrap()).is_some() {
+            assert!(
+                elsewhere.contains("leads to this host alone"),
+                "{elsewhere}"
+            );
+        }
+        assert_eq!(said("127.0.0.1"), "");
+    }
 }
