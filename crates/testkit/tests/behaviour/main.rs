@@ -28,7 +28,6 @@ mod multipath_abuse;
 mod multipath_acks;
 mod multipath_costs;
 mod multipath_failover;
-mod multipath_losses;
 mod multipath_pins;
 mod multipath_sequences;
 mod multipath_trouble;

@@ -40,7 +40,7 @@ fn four_tuple(index: usize) -> FourTuple {
 
 /// A client with an address on each of several links to the server, which fetches once all paths
 /// work.
-pub(crate) fn over(
+fn over(
     seed: u64,
     links: &[LinkConfig],
     scheduler: &str,
@@ -72,7 +72,7 @@ pub(crate) fn over(
 }
 
 /// Seconds from the first moment that all paths worked to the last byte.
-pub(crate) fn fetch_time(net: &mut Net<PatternClient, PatternServer>, limit: Duration) -> f64 {
+fn fetch_time(net: &mut Net<PatternClient, PatternServer>, limit: Duration) -> f64 {
     let ready = net.run_while(limit, |net| {
         let connected = net.client_app().events.contains(&Event::Connected);
         !connected || validated(net) < net.client_app().paths.len()

@@ -26,9 +26,6 @@ use crate::{
 /// too: to find out by a timeout would take several round trips.
 const WORTH_A_COPY: f64 = 0.002;
 
-/// Of so few packets, though none was lost, it is not known that a path loses fewer than that.
-const UNPROVEN: u64 = 500;
-
 /// A copy is worth its bytes if it comes earlier than the original by a round trip over this.
 const GAIN: u32 = 8;
 
@@ -40,12 +37,11 @@ const OVERDUE_PART: u64 = 32;
 /// Where nothing was worth a copy it is not looked for again for so long, if nothing but data came, and nothing was sent.
 const LOOKS: Duration = Duration::from_millis(1);
 
-/// What is sent again since its acknowledgement is overdue, or it may well be lost.
+/// What is sent again since its acknowledgement is overdue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OverdueCopies {
     /// When what is under way longest will be.
     next: Option<Instant>,
-    /// Sent again for these reasons alone.
     bytes: u64,
     /// Of a look in vain: until when it holds, and for how many packets under way.
     in_vain: Option<(Instant, usize)>,
@@ -78,11 +74,6 @@ impl OverdueCopies {
     fn affords_more(&self, sent: u64) -> bool {
         self.bytes < OVERDUE_BYTES.saturating_add(sent / OVERDUE_PART)
     }
-
-    /// Likewise, of what nothing speaks against but that little is known.
-    fn affords_doubt(&self, sent: u64) -> bool {
-        self.bytes < sent / OVERDUE_PART
-    }
 }
 
 /// Why packets under way on one path are worth a copy on another, or on the same one.
@@ -95,10 +86,6 @@ struct Worth {
     still: bool,
     /// The path loses packets, of which codes protect some.
     lossy: bool,
-    /// It may, for all that is known, and there are no codes.
-    unproven: bool,
-    /// Flow control holds data back, and would have let it go so long after what it waits for had left.
-    missing: Option<Duration>,
     /// Those that take `usual` and so come after `late`.
     late: Option<(Duration, Instant)>,
     /// Those whose acknowledgement is.
@@ -114,14 +101,9 @@ impl Worth {
         self.overdue.is_some_and(|rule| rule.at(packet) <= self.now)
     }
 
-    fn is_missing(&self, sent: Instant) -> bool {
-        self.missing.is_some_and(|after| sent + after <= self.now)
-    }
-
     /// Whether a packet that left at `sent` left too early, as all before it.
     fn is_too_early(&self, sent: Instant) -> bool {
-        let any = self.all || self.still || self.lossy || self.unproven;
-        let any = any || self.missing.is_some() || self.overdue.is_some();
+        let any = self.all || self.still || self.lossy || self.overdue.is_some();
         !any && !self.is_late(sent)
     }
 }
@@ -222,7 +204,7 @@ impl Connection {
         }
         let views = self.path_views(now);
         let ready = self.paths_for_copies(now, &views);
-        let mut doubted_bytes: u64 = 0;
+        let mut overdue_bytes: u64 = 0;
         let mut found = None;
         let mut copied: SmallVec<[u64; 8]> = SmallVec::new();
         let pairs = ready
@@ -251,14 +233,12 @@ impl Connection {
                     let unprotected = worth.lossy && !covered.contains(symbol);
                     let picked =
                         worth.all || worth.still || unprotected || worth.is_late(packet.sent());
-                    let doubted = worth.unproven
-                        || worth.is_missing(packet.sent())
-                        || worth.is_overdue(packet);
-                    if doubted && !picked {
-                        doubted_bytes += u64::from(packet.bytes);
+                    let overdue = !picked && worth.is_overdue(packet);
+                    if overdue {
+                        overdue_bytes += u64::from(packet.bytes);
                     }
-                    copied.extend(symbol.filter(|_| picked || doubted));
-                    picked || doubted
+                    copied.extend(symbol.filter(|_| picked || overdue));
+                    picked || overdue
                 },
                 &mut fates,
             );
@@ -276,7 +256,7 @@ impl Connection {
         }
         self.keep_views(views);
         if let Some(multipath) = &mut self.multipath {
-            multipath.overdue.bytes += doubted_bytes;
+            multipath.overdue.bytes += overdue_bytes;
         }
         if let Some(sender) = self.fec.sender.as_deref_mut() {
             copied.into_iter().for_each(|id| sender.on_copied(id));
@@ -303,26 +283,17 @@ impl Connection {
         // A copy stands for the original, whose own loss then calls for nothing: it must not take
         // longer than finding that out would.
         let soon = there < here + from.recent_rtt / 4;
-        let other = !same && !silent;
-        let lossy = soon && at_end && other;
-        let sent = path.recovery.stats().packets_sent;
-        // Codes take care of their own.
-        let plain = other && !all && self.fec.sender.is_none();
-        let unproven = lossy && plain && sent < UNPROVEN && self.affords_doubt();
+        let lossy = soon && !silent && from.loss >= WORTH_A_COPY;
         let late = now + there + from.recent_rtt / GAIN;
         let acks = path.ack_frequency.peer_acks(self.peer_max_ack_delay());
         let overdue = path.recovery.overdue(same, acks);
-        // Had it come, the next grant would have, too.
-        let granted = || usual + by.return_delay + from.recent_rtt / GAIN;
         let begun = || overdue.begins(&path.space).is_some_and(|at| at <= now);
         Some(Worth {
             now,
             all,
             still: still && at_end && !same,
-            lossy: lossy && from.loss >= WORTH_A_COPY,
-            unproven,
-            missing: (!at_end && plain && self.affords_overdue()).then(granted),
-            late: other.then_some((usual, late)),
+            lossy: lossy && at_end && !same,
+            late: (!same && !silent).then_some((usual, late)),
             overdue: (at_end && !silent && !all && self.affords_overdue() && begun())
                 .then_some(overdue),
         })
@@ -330,19 +301,10 @@ impl Connection {
 
     /// Whether more of what is overdue may be sent again.
     fn affords_overdue(&self) -> bool {
-        let multipath = self.multipath.as_ref();
-        multipath.is_some_and(|multipath| multipath.overdue.affords_more(self.bytes_on_paths()))
-    }
-
-    /// Whether more of what may be lost, for all that is known, may be sent again.
-    fn affords_doubt(&self) -> bool {
-        let multipath = self.multipath.as_ref();
-        multipath.is_some_and(|multipath| multipath.overdue.affords_doubt(self.bytes_on_paths()))
-    }
-
-    fn bytes_on_paths(&self) -> u64 {
         let stats = self.paths.iter().map(|path| path.recovery.stats());
-        stats.map(|stats| stats.bytes_sent).sum()
+        let sent = stats.map(|stats| stats.bytes_sent).sum();
+        let multipath = self.multipath.as_ref();
+        multipath.is_some_and(|multipath| multipath.overdue.affords_more(sent))
     }
 
     /// The paths that may carry copies now, the fastest first; and, as the last resort, those that are silent but
