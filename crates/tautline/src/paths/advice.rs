@@ -67,7 +67,9 @@ mod tests {
         // TEST-NET-1, which is nobody's.
         let elsewhere = said("192.0.2.1");
         let known = interfaces::list().unwrap_or_default();
-        if holder(&known, "127.0.0.1".parse().unwrap()).is_some() {
+        if holder(&known, "127.0.0.1".parse().unwrap()).is_none() {
+            println!("skipped: no loopback interface, or nobody to ask for it");
+        } else {
             assert!(
                 elsewhere.contains("leads to this host alone"),
                 "{elsewhere}"

@@ -207,6 +207,17 @@ mod tests {
             }
         }
 
+        /// With a window of so many bytes, after a round of 100 ms and one of 120 ms, in which the rise is seen.
+        fn after_a_rise(window: u64) -> Self {
+            let mut rounds = Self {
+                window,
+                ..Self::new()
+            };
+            rounds.round(100);
+            rounds.round(120);
+            rounds
+        }
+
         fn round(&mut self, rtt_ms: u64) -> Vec<Growth> {
             let first = self.next;
             self.next += self.per_round;
@@ -266,9 +277,8 @@ mod tests {
 
     #[test]
     fn five_rounds_of_css_end_slow_start() {
-        let mut rounds = Rounds::new();
-        rounds.round(100);
-        rounds.round(120); // The partial round counts.
+        // The partial round counts.
+        let mut rounds = Rounds::after_a_rise(10_000);
         for rtt in [130, 140, 150, 160] {
             assert!(!rounds.round(rtt).contains(&Growth::Exit));
         }
@@ -277,10 +287,7 @@ mod tests {
 
     #[test]
     fn a_round_trip_that_does_not_grow_with_the_window_is_no_queue() {
-        let mut rounds = Rounds::new();
-        rounds.window = 1_000;
-        rounds.round(100);
-        rounds.round(120);
+        let mut rounds = Rounds::after_a_rise(1_000);
         let later: Vec<Growth> = (0..5).flat_map(|_| rounds.round(125)).collect();
         assert!(!later.contains(&Growth::Exit));
         assert_eq!(later.last(), Some(&Growth::Add(1_000)));
@@ -288,10 +295,7 @@ mod tests {
 
     #[test]
     fn a_window_that_did_not_grow_tells_nothing_of_a_queue() {
-        let mut rounds = Rounds::new();
-        rounds.window = 1_000_000;
-        rounds.round(100);
-        rounds.round(120);
+        let mut rounds = Rounds::after_a_rise(1_000_000);
         for _ in 0..4 {
             assert!(!rounds.round(125).contains(&Growth::Exit));
         }

@@ -74,15 +74,11 @@ impl Connection {
         let may = |id: PathId| views.iter().any(|view| view.id == id && view.may_send);
         let needed = sender.and_then(FecSender::next_repair_room);
         // Where none has room, what is left of the window is what counts.
-        let any = !self
-            .paths
-            .iter()
-            .any(|path| path.is_at_work() && has_room(path, needed));
+        let may_hold = |path: &Path| path.is_at_work() && has_room(path, needed);
+        let none_has = !self.paths.iter().any(may_hold);
         let holds = |id| {
-            any || self
-                .paths
-                .get(id)
-                .is_some_and(|path| has_room(path, needed))
+            let path = self.paths.get(id);
+            none_has || path.is_some_and(|path| has_room(path, needed))
         };
         let chosen = sender.and_then(|sender| sender.repair_path(|id| may(id) && holds(id)));
         // None of them is heard of: any that data may use.

@@ -218,9 +218,10 @@ impl StreamSet {
             return None;
         }
         // Those of a pin share with others by what each was sent: whose turn it is tells enough.
-        let next = match self.has_pins() {
-            true => Some(self.next_for(takes)?),
-            false => None,
+        let next = if self.has_pins() {
+            Some(self.next_for(takes)?)
+        } else {
+            None
         };
         let (table, credit) = (&self.table, self.credit.available());
         let left = |id| {

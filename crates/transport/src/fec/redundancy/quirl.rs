@@ -75,7 +75,12 @@ impl Quirl {
 
     /// Bytes that can leave before that may be so, as long as the congestion window does not grow.
     pub(super) fn before_last_flight(view: &RedundancyView) -> u64 {
-        let more = view.waiting_bytes.saturating_sub(Self::last_flight(view));
+        Self::before_flight_of(view, view.waiting_bytes)
+    }
+
+    /// Bytes that can leave before what does will be in flight when the last of so many has left, likewise.
+    pub(super) fn before_flight_of(view: &RedundancyView, bytes: u64) -> u64 {
+        let more = bytes.saturating_sub(Self::last_flight(view));
         more.saturating_sub(1)
     }
 

@@ -45,11 +45,8 @@ impl RedundancyScheduler for Tail {
 
     fn plain_for(&self, view: &RedundancyView) -> u64 {
         let of_all = Quirl::before_last_flight(view);
-        let before_end = view.ends_in.map_or(u64::MAX, |bytes| {
-            let more = bytes.saturating_sub(Quirl::last_flight(view));
-            more.saturating_sub(1)
-        });
-        of_all.min(before_end)
+        let before_end = |bytes| Quirl::before_flight_of(view, bytes);
+        of_all.min(view.ends_in.map_or(u64::MAX, before_end))
     }
 
     fn heeds_feedback(&self, _: Instant) -> bool {
