@@ -143,10 +143,9 @@ struct Short {
     p95: f64,
     worst: f64,
     /// Runs that lose packets of the last flight only, and the share of them that takes at most 1.03 of their
-    /// time without loss: with the solution, and plain.
+    /// time without loss.
     ends: u32,
     spared: f64,
-    spared_plain: f64,
 }
 
 impl Short {
@@ -192,7 +191,6 @@ impl Short {
             worst,
             ends,
             spared,
-            spared_plain,
         }
     }
 }
@@ -216,7 +214,12 @@ fn short_transfers_gain_where_losses_come_in_runs() {
     let names = ["quirl-object", "auto", "auto, Reed-Solomon", "auto, XOR"];
     for (solution, name) in (1..).zip(names) {
         let short = Short::of(name, &calm, &lossy, solution);
-        println!("{}", short.ends);
+        assert!(short.calm_median <= 1.003 && short.calm_worst <= 1.01);
+        assert!(short.p95 <= 1.005 && short.worst <= 1.02);
+        assert!(short.mean < 0.99);
+        // Of a run XOR rebuilds no more than one packet of each of its groups.
+        let spared = if name == "auto, XOR" { 0.5 } else { 0.8 };
+        assert!(short.ends > 50 && short.spared >= spared);
     }
 }
 
@@ -489,25 +492,32 @@ fn what_is_expected_to_be_saved_is_saved() {
         .replace(&format!("seeds = {SEEDS}"), "seeds = 1")
         .replace("600 s", "900 s");
     let stacks = Stacks::default();
-    let plan = Plan::parse(&plan, ".".as_ref(), &ReadOptions::default(), &stacks).unwrap();
     let expected = FLOW_METRICS
         .iter()
         .find(|metric| metric.name == "expected_saving_ms");
     let expected = expected.unwrap().compute;
-    let mut plain = None;
     let (mut predicted, mut measured, mut relative) = (Vec::new(), Vec::new(), 0.0);
-    for cell in plan.cells().filter(|cell| cell.solution != 1) {
-        let scene = plan.scene(&cell, &stacks).unwrap();
-        let record = play(&scene, &stacks, cell.seed).unwrap();
-        let Some(took) = record.metric("completion_s") else {
-            continue;
+    // One draw alone differs from another by up to 2 ms in what is saved.
+    for draw in 0..2 {
+        let options = ReadOptions {
+            draw,
+            ..ReadOptions::default()
         };
-        if cell.solution == 0 {
-            plain = Some((cell.point, took));
-        } else if let Some((_, without)) = plain.filter(|(point, _)| *point == cell.point) {
-            predicted.push(expected(record.measured().next().unwrap()).unwrap());
-            measured.push((without - took) * 1e3);
-            relative += (took / without).ln();
+        let plan = Plan::parse(&plan, ".".as_ref(), &options, &stacks).unwrap();
+        let mut plain = None;
+        for cell in plan.cells().filter(|cell| cell.solution != 1) {
+            let scene = plan.scene(&cell, &stacks).unwrap();
+            let record = play(&scene, &stacks, cell.seed).unwrap();
+            let Some(took) = record.metric("completion_s") else {
+                continue;
+            };
+            if cell.solution == 0 {
+                plain = Some((cell.point, took));
+            } else if let Some((_, without)) = plain.filter(|(point, _)| *point == cell.point) {
+                predicted.push(expected(record.measured().next().unwrap()).unwrap());
+                measured.push((without - took) * 1e3);
+                relative += (took / without).ln();
+            }
         }
     }
     let of = measured.len() as f64;
@@ -519,8 +529,8 @@ fn what_is_expected_to_be_saved_is_saved() {
         sum(&measured),
         (relative / of).exp()
     );
-    assert!(of > 190.0 && rank >= 0.8, "{rank} of {of}");
-    // Where objects with pauses pass for bursts that follow each other it is 26.
+    assert!(of > 380.0 && rank >= 0.8, "{rank} of {of}");
+    // Where objects with pauses pass for bursts that follow each other it is 26 on the first of them.
     assert!(sum(&measured) > 30.0, "{:.1} ms saved", sum(&measured));
 }
 

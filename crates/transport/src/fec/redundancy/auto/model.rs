@@ -329,7 +329,11 @@ fn sum_at((arrived, lost): &Ends, losses: usize) -> f64 {
 fn after_loss(loss: &LossEstimate) -> (f64, f64) {
     let known = sound(loss.after_loss);
     let arrivals = known * sound(loss.arrival_after_loss).min(1.0);
-    (arrivals + PRIOR_AFTER_LOSS.1, known + PRIOR_AFTER_LOSS.0)
+    // Before the first it counts twice: as one loss it says that either each is alone or runs hardly end, and that a few
+    // repair symbols more do nothing for either.
+    let weight = 1.0 + (1.0 + known).powi(-4);
+    let (of, arrived) = PRIOR_AFTER_LOSS;
+    (arrivals + weight * arrived, known + weight * of)
 }
 
 /// A count; 0 for what is none.
