@@ -27,12 +27,13 @@ fn plan(loses: bool) -> String {
 
 /// The same links (by delay and rate) with up to 5 % of packets lost, in runs of three on average and five at most.
 fn plan_of_runs(loses: bool) -> String {
-    // A range has a width: five digits of this are 0.
+    // A range has a width: five digits of this are 0. As many factors as above make the same links.
     let most = if loses { 0.05 } else { 1e-9 };
     let loss = r#"{ model = "gilbert", probability = 0.0, mean_burst = 3.0, max_burst = 5 }"#;
     let factors = format!(
         r#"
-  {{ name = "loss", path = "network.loss.probability", range = [0, {most:?}], digits = 5 }},"#
+  {{ name = "loss", path = "network.loss.probability", range = [0, {most:?}], digits = 5 }},
+  {{ name = "run", path = "network.loss.mean_burst", range = [3.0, 3.000001], digits = 4 }},"#
     );
     let codes = r#"
   { name = "auto, Reed-Solomon", congestion = "cubic", fec = "auto", fec_code = "reed-solomon" },

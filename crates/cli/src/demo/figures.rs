@@ -50,9 +50,12 @@ pub(super) fn headline(run: &Run) -> String {
                 format!("; plain, and again with erasure correction (FEC) as {fec} decides"),
             None => String::new(),
         },
-        match run.seeds {
-            1 => String::new(),
-            seeds => format!(" Figures are medians of {seeds} runs."),
+        match (run.seeds, &run.fec) {
+            (1, _) => String::new(),
+            (seeds, None) => format!(" Figures are medians of {seeds} runs."),
+            (seeds, Some(_)) => format!(
+                " Figures are medians of {seeds} runs, ratios medians of the ratios of each seed."
+            ),
         },
     )
 }
@@ -91,7 +94,8 @@ pub(super) fn beside(run: &Run) -> Option<String> {
     };
     Some(format!(
         "With FEC, {same} of {} transfers take the same time within 1 %{in_the_median}; ratios are \
-         {least:.3} to {most:.3}. Bulk has little to gain from it. {single}: where packets are lost by \
+         {least:.3} to {most:.3}. Bulk has little to gain from a code, \
+         and pays for one that always sends. {single}: where packets are lost by \
          chance, other packets are lost once the two differ, and that goes either way.",
         ratios.len()
     ))

@@ -188,6 +188,10 @@ impl Connection {
                     retry.at = None;
                     uses.retain(|_, it| *it != Use::Failed);
                 }
+                // It may have ended since: that event came first.
+                Stir::Opened(interface, Ok(path)) if !self.has_path(path.id) => {
+                    uses.insert(interface, Use::Failed);
+                }
                 Stir::Opened(interface, Ok(path)) => {
                     let over = known.iter().find(|it| it.name == interface);
                     let ground = Ground {
@@ -231,6 +235,10 @@ impl Connection {
             }
         }
         Ok(())
+    }
+
+    fn has_path(&self, id: PathId) -> bool {
+        self.paths().iter().any(|path| path.id == id)
     }
 
     /// The path of the handshake has an interface already.

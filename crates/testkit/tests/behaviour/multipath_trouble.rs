@@ -662,6 +662,36 @@ fn the_first_path_stays_until_another_works_or_the_handshake_is_confirmed() {
     assert!(trouble.ended().is_none() && trouble.works(Side::Server, PathId(1)));
 }
 
+/// Else the connection would end with what does not answer.
+#[test]
+fn the_only_path_that_works_is_not_given_up_for_one_that_opens() {
+    let mut trouble = Trouble::early(9, 2, |config| config.max_idle_timeout = Some(60 * SECOND));
+    trouble.net.run_for(SECOND);
+    trouble.set_link(1, false);
+    let opened = trouble
+        .net
+        .on_client(|client, now| client.open_path(now, to(1, 50_000)));
+    assert_eq!(opened, Ok(PathId(1)));
+    let abandon = |trouble: &mut Trouble, id| {
+        trouble
+            .net
+            .on_client(|client, now| client.abandon_path(now, PathId(id), 0x3e))
+    };
+    trouble.net.run_for(SECOND);
+    assert_eq!(abandon(&mut trouble, 0), Err(AbandonPathError::LastPath));
+    trouble.net.run_for(20 * SECOND);
+    assert!(trouble.ended().is_none() && trouble.works(Side::Client, PathId(0)));
+    // What opens is given up at will.
+    let opened = trouble
+        .net
+        .on_client(|client, now| client.open_path(now, to(1, 50_001)));
+    let Ok(PathId(second)) = opened else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(abandon(&mut trouble, second), Ok(()));
+    assert_eq!(abandon(&mut trouble, 0), Err(AbandonPathError::LastPath));
+}
+
 #[test]
 fn the_close_leaves_on_a_path_that_works() {
     for dead in [0, 1] {

@@ -496,7 +496,7 @@ impl Connection {
                     to,
                 });
             let code = abandon::PATH_UNSTABLE_OR_POOR;
-            if alone && self.abandon_path(now, id, code).is_err() {
+            if alone && self.abandon_beside(now, id, code, |_| true).is_err() {
                 // No other path is left. A client that moved stays: its server may yet answer.
                 if self.side.is_server() {
                     let error = "the peer's new address did not answer";

@@ -328,19 +328,33 @@ impl Connection {
     /// sent again on others.
     ///
     /// # Errors
-    /// [`AbandonPathError`] when it is the only one that is left, or there is none of that name; before the handshake is
-    /// confirmed, when it is the only one that is validated.
+    /// [`AbandonPathError`] when it is the only one that has ever worked, whatever is being opened beside it, or there is
+    /// none of that name.
     pub fn abandon_path(
         &mut self,
         now: Instant,
         id: PathId,
         code: u64,
     ) -> Result<(), AbandonPathError> {
+        // What opens may not answer, and a connection that has nothing else ends with it.
+        let opens = |path: &Path| path.phase == PathPhase::Opening;
+        let works = !self.paths.get(id).is_some_and(opens);
+        self.abandon_beside(now, id, code, |other| !works || !opens(other))
+    }
+
+    /// As [`Self::abandon_path`], for a path that cannot go on: any other that `counts` is better than none.
+    pub(super) fn abandon_beside(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        code: u64,
+        counts: impl Fn(&Path) -> bool,
+    ) -> Result<(), AbandonPathError> {
         self.unreviewed = true;
         // Before the handshake is confirmed a path that opens may never: what proves it comes when both ends are done, and
         // the handshake itself is on the first path alone.
         let confirmed = self.life.confirmed;
-        let stays = |it: &Path| !it.is_abandoned() && (confirmed || it.is_usable());
+        let stays = |it: &Path| !it.is_abandoned() && (confirmed || it.is_usable()) && counts(it);
         let left = self
             .paths
             .iter()

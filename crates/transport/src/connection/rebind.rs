@@ -135,7 +135,7 @@ impl Connection {
     /// A path that lost its address cannot go on; the connection can, if others are left.
     fn lose_path(&mut self, now: Instant, id: PathId, why: RebindPathError) {
         let code = abandon::PATH_UNSTABLE_OR_POOR;
-        if self.abandon_path(now, id, code).is_ok() {
+        if self.abandon_beside(now, id, code, |_| true).is_ok() {
             return;
         }
         let error = match why {

@@ -94,7 +94,7 @@ pub enum AbandonPathError {
     /// There is no such path.
     #[error("there is no such path")]
     UnknownPath,
-    /// It is the only one: close the connection instead.
+    /// It is the only one, or the only one that has ever worked: close the connection instead.
     #[error("the last path cannot be abandoned: close the connection instead")]
     LastPath,
 }

@@ -37,7 +37,8 @@ pub(super) struct Chain {
 
 impl Chain {
     /// What `loss` tells, with what is assumed where it tells little: half a loss in 50 packets, and less the more are
-    /// known, since most paths that lost none of them lose none at all; 0.3 of one loss followed by another.
+    /// known, since most paths that lost none of them lose none at all; of one loss, of two while none is known, 0.3
+    /// followed by another.
     /// `forecast`: for the state of the queue now, else on average; `bursts`: with runs of losses, else each for itself.
     pub(super) fn of(loss: &LossEstimate, forecast: bool, bursts: bool) -> Self {
         let rate = Self::rate_of(loss, forecast);
@@ -329,8 +330,8 @@ fn sum_at((arrived, lost): &Ends, losses: usize) -> f64 {
 fn after_loss(loss: &LossEstimate) -> (f64, f64) {
     let known = sound(loss.after_loss);
     let arrivals = known * sound(loss.arrival_after_loss).min(1.0);
-    // Before the first it counts twice: as one loss it says that either each is alone or runs hardly end, and that a few
-    // repair symbols more do nothing for either.
+    // While none is known it counts twice: as one loss it stands for single ones and runs of nearly five, as two for single
+    // ones and runs of three, which a repair symbol or two more make good for.
     let weight = 1.0 + (1.0 + known).powi(-4);
     let (of, arrived) = PRIOR_AFTER_LOSS;
     (arrivals + weight * arrived, known + weight * of)
@@ -540,6 +541,20 @@ mod tests {
             assert_eq!(few[..weighed], all[..weighed], "{most}");
             assert!(few[weighed..].iter().all(|chance| *chance == 0.0));
         }
+    }
+
+    #[test]
+    fn what_is_assumed_of_runs_counts_twice_while_no_loss_is_known() {
+        let mut loss = LossEstimate {
+            arrival_after_loss: 0.5,
+            ..LossEstimate::default()
+        };
+        assert_eq!(after_loss(&loss), (1.4, 2.0));
+        let [_, (_, long)] = Chain::likely(&loss, true, true);
+        assert!((2.9..3.4).contains(&(1.0 / long.q)), "{long:?}");
+        loss.after_loss = 3.0;
+        let (arrivals, known) = after_loss(&loss);
+        assert!((known - 4.0).abs() < 0.01 && (arrivals - 2.2).abs() < 0.01);
     }
 
     #[test]
