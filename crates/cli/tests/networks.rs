@@ -201,3 +201,35 @@ fn an_address_that_comes_back_finds_its_path() {
         assert!(!said.contains("no path over c0"), "{said}");
     }
 }
+
+/// The only interface that works loses its address while another, which nobody answers on, is being tried: its path is
+/// no reason to give up the one that works.
+#[test]
+fn an_interface_that_nobody_answers_on_takes_the_place_of_none() {
+    let output = on_hosts(
+        "v4 0; v4 1
+        ip neigh replace 10.9.1.1 lladdr 02:00:00:00:00:99 dev c1
+        ip route add default via 10.9.1.1 dev c1
+        serve 10.9.0.1
+        truncate -s 10M www/big
+        named 10.9.0.1
+        if ! server tc qdisc add dev s0 root tbf rate 40mbit burst 30000 limit 300000; then
+            echo skipped: no slow links >&2
+            exit
+        fi
+        fetch --paths auto & fetching=$!
+        sleep 0.7
+        ip address del 10.9.0.2/24 dev c0
+        sleep 4
+        ip address add 10.9.0.2/24 dev c0
+        wait $fetching",
+    );
+    if let Some(output) = output {
+        let said = said(&output);
+        if said.contains("skipped") {
+            println!("{said}");
+            return;
+        }
+        assert!(output.status.success(), "{said}");
+    }
+}
