@@ -135,6 +135,7 @@ fn medians(ratios: &[(usize, f64)]) -> Vec<f64> {
 }
 
 /// What a solution does to short transfers, by plain's time.
+#[derive(Debug)]
 struct Short {
     /// Where nothing is lost: over the links' medians.
     calm_median: f64,
@@ -194,17 +195,23 @@ impl Short {
             spared,
         }
     }
+
+    /// The project's bars, with the least that is gained over all and at the ends.
+    fn judge(&self, name: &str, mean: f64, spared: f64) {
+        let harmless = self.calm_median <= 1.003 && self.calm_worst <= 1.01;
+        assert!(harmless, "{name}: {self:?}");
+        assert!(self.p95 <= 1.005 && self.worst <= 1.02, "{name}: {self:?}");
+        assert!(self.mean < mean, "{name}: {self:?}");
+        let gains = self.ends > 50 && self.spared >= spared;
+        assert!(gains, "{name}: {self:?}");
+    }
 }
 
 #[test]
 fn short_transfers_gain_at_their_ends_and_lose_nowhere() {
     let [calm, lossy] = [false, true].map(|loses| played(&plan(loses)));
     for (solution, name) in [(1, "quirl-object"), (2, "auto")] {
-        let short = Short::of(name, &calm, &lossy, solution);
-        assert!(short.calm_median <= 1.003 && short.calm_worst <= 1.01);
-        assert!(short.p95 <= 1.005 && short.worst <= 1.02);
-        assert!(short.mean < 0.985);
-        assert!(short.ends > 50 && short.spared >= 0.8);
+        Short::of(name, &calm, &lossy, solution).judge(name, 0.985, 0.8);
     }
 }
 
@@ -214,13 +221,9 @@ fn short_transfers_gain_where_losses_come_in_runs() {
     let [calm, lossy] = [false, true].map(|loses| played(&plan_of_runs(loses)));
     let names = ["quirl-object", "auto", "auto, Reed-Solomon", "auto, XOR"];
     for (solution, name) in (1..).zip(names) {
-        let short = Short::of(name, &calm, &lossy, solution);
-        assert!(short.calm_median <= 1.003 && short.calm_worst <= 1.01);
-        assert!(short.p95 <= 1.005 && short.worst <= 1.02);
-        assert!(short.mean < 0.99);
         // Of a run XOR rebuilds no more than one packet of each of its groups.
         let spared = if name == "auto, XOR" { 0.5 } else { 0.8 };
-        assert!(short.ends > 50 && short.spared >= spared);
+        Short::of(name, &calm, &lossy, solution).judge(name, 0.99, spared);
     }
 }
 

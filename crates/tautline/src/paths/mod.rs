@@ -174,7 +174,7 @@ impl Connection {
     /// Closes one of several paths. What is under way on it is sent again on others.
     ///
     /// # Errors
-    /// [`AbandonPathError`] for a path that is not there, or the last one.
+    /// [`AbandonPathError`] for a path that is not there, or the only one that has worked.
     pub fn close_path(&self, path: PathId) -> Result<(), AbandonPathError> {
         let now = self.conn().shard.now();
         self.conn().with(|state| {

@@ -342,7 +342,7 @@ impl Connection {
         self.abandon_beside(now, id, code, |other| !works || !opens(other))
     }
 
-    /// As [`Self::abandon_path`], for a path that cannot go on: any other that `counts` is better than none.
+    /// As [`Self::abandon_path`], where another path that `counts` is left. For one that cannot go on any is better than none.
     pub(super) fn abandon_beside(
         &mut self,
         now: Instant,
