@@ -185,6 +185,12 @@ impl Decoder {
         self.known(id)?.symbol()
     }
 
+    /// Whether [`Self::next_recovered`] may have one; it has none if this is false.
+    #[inline]
+    pub fn has_recovered(&self) -> bool {
+        !self.recovered.is_empty()
+    }
+
     /// The next rebuilt symbol: its ID and its bytes. Each is handed out once, unless it left the
     /// window before.
     pub fn next_recovered(&mut self) -> Option<(u64, &[u8])> {

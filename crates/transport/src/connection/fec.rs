@@ -290,10 +290,17 @@ impl Connection {
     }
 
     /// Symbols that a packet made it possible to rebuild do what they would have done.
+    #[inline]
     pub(crate) fn dispatch_recovered(&mut self, received: &Received) -> Result<(), TransportError> {
-        if let Some(receiver) = self.fec.receiver.as_mut() {
-            receiver.on_packet_end();
+        let receiver = self.fec.receiver.as_mut();
+        if receiver.is_some_and(|receiver| receiver.on_packet_end()) {
+            self.dispatch_each_recovered(received)
+        } else {
+            Ok(())
         }
+    }
+
+    fn dispatch_each_recovered(&mut self, received: &Received) -> Result<(), TransportError> {
         loop {
             let Some(receiver) = self.fec.receiver.as_mut() else {
                 return Ok(());
@@ -378,15 +385,23 @@ impl Connection {
         }
     }
 
-    /// Asks the redundancy scheduler.
+    /// Asks the redundancy scheduler, unless there is nothing to ask about: of most packets and acknowledgements.
+    #[inline]
     pub(crate) fn ask_for_redundancy(&mut self, now: Instant, occasion: Occasion) {
-        let Some(sender) = &self.fec.sender else {
+        let Some(sender) = &mut self.fec.sender else {
             return;
         };
-        if occasion == Occasion::Feedback && !self.messages.in_use() && !sender.heeds_feedback(now)
-        {
-            return;
+        let nothing_to_ask = match occasion {
+            Occasion::Feedback => !self.messages.in_use() && !sender.heeds_feedback(now),
+            Occasion::BurstEnd => sender.on_pause(),
+            _ => false,
+        };
+        if !nothing_to_ask {
+            self.ask_scheduler(now, occasion);
         }
+    }
+
+    fn ask_scheduler(&mut self, now: Instant, occasion: Occasion) {
         let messages = self.message_outlook(now);
         if matches!(occasion, Occasion::Feedback | Occasion::Timer) {
             self.show_paths_to_fec(now);

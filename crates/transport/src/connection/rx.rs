@@ -424,7 +424,7 @@ impl Connection {
         let summary = self
             .process_frames(&received, packet.freeze())
             .map_err(Unopened::Close)?;
-        if self.fec.receiver.is_some() && !self.is_closed() {
+        if !self.is_closed() {
             self.dispatch_recovered(&received)
                 .map_err(Unopened::Close)?;
         }

@@ -480,7 +480,8 @@ impl Connection {
             if heeds_ends && streams.take_new_end() {
                 sender.on_new_end();
             }
-            if !choices && !messages.in_use() && sender.leaves_plain(payload as u64) {
+            let window = || (path.recovery.window(), path.recovery.is_slow_start());
+            if !choices && !messages.in_use() && sender.leaves_plain(payload as u64, window) {
                 return None;
             }
             if !sender.has_room(payload) {

@@ -111,22 +111,38 @@ struct Forecast {
     /// Round-trip time and filled window when packets were lost: moving averages.
     rtt_at_loss: Option<Duration>,
     filled_at_loss: u64,
+    near: Near,
     tense: bool,
 }
+
+/// From which rise of the round-trip time, and from how many bytes filled, a loss is near; `None` where losses say
+/// nothing of the next. Kept, since it changes with losses and each acknowledgement asks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near(Option<(Duration, f64)>);
 
 impl Forecast {
     /// Share of the rise, and of what was filled, from which a loss is near.
     const NEAR: f64 = 0.75;
 
     fn on_feedback(&mut self, min: Duration, latest: Duration, filled: u64) {
+        let same_min = self.min == min;
         (self.min, self.latest, self.filled) = (min, latest, filled);
-        self.tense = self.rtt_at_loss.is_some_and(|at_loss| {
-            let rise = at_loss.saturating_sub(min);
-            // Without a queue losses say nothing of the next.
-            queue_stands(at_loss, min)
-                && (latest.saturating_sub(min) >= rise.mul_f64(Self::NEAR)
-                    || filled as f64 >= Self::NEAR * self.filled_at_loss as f64)
+        if !same_min {
+            self.near = self.near();
+        }
+        self.tense = self.near.0.is_some_and(|(rise, full)| {
+            latest.saturating_sub(min) >= rise || filled as f64 >= full
         });
+    }
+
+    fn near(&self) -> Near {
+        let at_loss = self
+            .rtt_at_loss
+            .filter(|at_loss| queue_stands(*at_loss, self.min));
+        Near(at_loss.map(|at_loss| {
+            let rise = at_loss.saturating_sub(self.min).mul_f64(Self::NEAR);
+            (rise, Self::NEAR * self.filled_at_loss as f64)
+        }))
     }
 
     /// A packet was lost. True if a queue says that others which left meanwhile met congestion as well:
@@ -143,6 +159,7 @@ impl Forecast {
         } else {
             (self.filled_at_loss * 7 + self.filled) / 8
         };
+        self.near = self.near();
         congested
     }
 }

@@ -79,9 +79,11 @@ impl FecReceiver {
         self.recovering.complete(header)
     }
 
-    /// The frames of a packet are over.
-    pub fn on_packet_end(&mut self) {
+    /// The frames of a packet are over. Whether [`Self::next_recovered`] has anything to tell.
+    #[inline]
+    pub fn on_packet_end(&mut self) -> bool {
         self.of_packet = 0;
+        self.recovering.has_next()
     }
 
     /// A REPAIR frame.

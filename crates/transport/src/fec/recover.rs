@@ -77,6 +77,13 @@ impl Recovering {
         judge(decoder.repair(&self.scheme, RepairId { window, key }, repair.symbol))
     }
 
+    /// Whether [`Self::next`] may have a symbol.
+    #[inline]
+    pub(super) fn has_next(&self) -> bool {
+        let decoder = self.decoder.as_ref();
+        decoder.is_some_and(|decoder| decoder.has_recovered())
+    }
+
     /// The next symbol rebuilt.
     pub(super) fn next(&mut self) -> Option<(u64, &[u8])> {
         self.decoder.as_mut()?.next_recovered()

@@ -640,9 +640,9 @@ fn a_new_end_is_asked_about() {
         ..Outlook::default()
     };
     assert!(!sender.protects(NOW, outlook));
-    assert!(sender.leaves_plain(1_000));
+    assert!(sender.leaves_plain(1_000, || (10_000, false)));
     sender.on_new_end();
-    assert!(!sender.leaves_plain(1_000));
+    assert!(!sender.leaves_plain(1_000, || (10_000, false)));
     let ends = Outlook {
         ends_in: Some(5_000),
         ..outlook

@@ -526,6 +526,9 @@ impl Recovery {
 }
 
 fn pto_base(rtt: &RttEstimator, returns: &ReturnPaths) -> Duration {
+    if returns.is_single() {
+        return rtt.pto_base();
+    }
     let other = returns.expected().map(RttEstimator::pto_base);
     rtt.pto_base().max(other.max().unwrap_or_default())
 }

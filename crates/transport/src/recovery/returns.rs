@@ -58,6 +58,12 @@ pub(super) enum Taken {
 }
 
 impl ReturnPaths {
+    /// Whether no other way back than the present one is remembered.
+    #[inline]
+    pub(super) fn is_single(&self) -> bool {
+        self.parked.is_empty()
+    }
+
     /// The path that brings most acknowledgements; `None` before the first sample.
     pub(super) fn current(&self) -> Option<PathId> {
         self.current

@@ -22,6 +22,8 @@ pub struct RttEstimator {
     newest: [Duration; NEWEST],
     /// The next sample replaces the minimum.
     restart_min: bool,
+    /// Kept: each packet asks for it more than once.
+    pto_base: Duration,
 }
 
 impl RttEstimator {
@@ -37,6 +39,7 @@ impl RttEstimator {
             has_sample: false,
             newest: [initial; NEWEST],
             restart_min: false,
+            pto_base: pto_base(initial, initial / 2),
         }
     }
 
@@ -109,9 +112,9 @@ impl RttEstimator {
     }
 
     /// A probe timeout without max_ack_delay and backoff: srtt + max(4 rttvar, 1 ms).
+    #[inline]
     pub fn pto_base(&self) -> Duration {
-        self.smoothed
-            .saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
+        self.pto_base
     }
 
     /// The network may be another one after an outage: forget the minimum. RFC 9002 s5.2.
@@ -141,6 +144,7 @@ impl RttEstimator {
             self.variance = sample / 2;
             self.variance_before = self.variance;
             self.newest = [sample; NEWEST];
+            self.pto_base = pto_base(self.smoothed, self.variance);
             return;
         }
         // min_rtt takes the raw sample. s5.2.
@@ -159,7 +163,12 @@ impl RttEstimator {
         self.variance_before = self.variance;
         self.variance = self.variance / 4 * 3 + deviation / 4;
         self.smoothed = self.smoothed / 8 * 7 + adjusted / 8;
+        self.pto_base = pto_base(self.smoothed, self.variance);
     }
+}
+
+fn pto_base(smoothed: Duration, variance: Duration) -> Duration {
+    smoothed.saturating_add(variance.saturating_mul(4).max(GRANULARITY))
 }
 
 #[cfg(test)]

@@ -215,13 +215,33 @@ pub(crate) struct SentPackets {
     /// Index of the first token; wraps.
     token_base: u32,
     limit: usize,
-    eliciting_outstanding: usize,
+    outstanding: Outstanding,
     /// No packet below this number is waited for.
     waiting_from: PacketNumber,
     /// Of the packets with these numbers none waits to be repeated by another path.
     repeated: Range<PacketNumber>,
     /// Tokens of packets that had to make room; reported lost with the next ACK or timeout.
     orphans: Vec<Token>,
+}
+
+/// Ack-eliciting packets under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outstanding {
+    eliciting: usize,
+    /// Probes of the path's MTU among them.
+    mtu_probes: usize,
+}
+
+impl Outstanding {
+    fn add(&mut self, packet: &SentPacket) {
+        self.eliciting += usize::from(packet.ack_eliciting);
+        self.mtu_probes += usize::from(packet.ack_eliciting && packet.mtu_probe);
+    }
+
+    fn remove(&mut self, packet: &SentPacket) {
+        self.eliciting -= usize::from(packet.ack_eliciting);
+        self.mtu_probes -= usize::from(packet.ack_eliciting && packet.mtu_probe);
+    }
 }
 
 impl SentPackets {
@@ -232,7 +252,7 @@ impl SentPackets {
             tokens: VecDeque::new(),
             token_base: 0,
             limit: limit.max(16),
-            eliciting_outstanding: 0,
+            outstanding: Outstanding::default(),
             waiting_from: 0,
             repeated: 0..0,
             orphans: Vec::new(),
@@ -250,17 +270,12 @@ impl SentPackets {
     }
 
     pub(crate) fn eliciting_outstanding(&self) -> usize {
-        self.eliciting_outstanding
+        self.outstanding.eliciting
     }
 
     /// Whether so many ack-eliciting packets are under way, a probe of the path's MTU left out: it may not arrive.
     pub(crate) fn has_outstanding(&self, count: usize) -> bool {
-        if self.eliciting_outstanding < count {
-            return false;
-        }
-        let counts = |packet: &SentPacket| packet.ack_eliciting && !packet.mtu_probe;
-        let counted = self.outstanding().filter(|(_, packet)| counts(packet));
-        counted.take(count).count() >= count
+        self.outstanding.eliciting - self.outstanding.mtu_probes >= count
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -300,7 +315,7 @@ impl SentPackets {
         packet.tokens = packet.tokens & ASKS | tokens.len().min(most) as u16;
         packet.link = self.token_base.wrapping_add(self.tokens.len() as u32);
         self.tokens.extend(tokens.drain(..).take(most));
-        self.eliciting_outstanding += usize::from(packet.ack_eliciting);
+        self.outstanding.add(&packet);
         self.ring.push_back(packet);
         self.skip_settled();
         evicted
@@ -311,7 +326,7 @@ impl SentPackets {
         let (number, front) = (self.base, *self.ring.front()?);
         let outstanding = front.fate == Fate::Outstanding;
         if outstanding {
-            self.eliciting_outstanding -= usize::from(front.ack_eliciting);
+            self.outstanding.remove(&front);
             self.orphans
                 .extend(self.tokens.iter().take(front.token_count()));
         }
@@ -377,7 +392,7 @@ impl SentPackets {
                     let mut tokens = tokens_in(&self.tokens, self.token_base, packet);
                     visit(number, packet, &mut tokens);
                     if packet.fate == Fate::Outstanding {
-                        self.eliciting_outstanding -= usize::from(packet.ack_eliciting);
+                        self.outstanding.remove(packet);
                     }
                 }
                 packet.fate = Fate::Acked;
@@ -415,7 +430,7 @@ impl SentPackets {
         }
         let mut tokens = tokens_in(&self.tokens, self.token_base, packet);
         visit(packet, &mut tokens);
-        self.eliciting_outstanding -= usize::from(packet.ack_eliciting);
+        self.outstanding.remove(packet);
         packet.fate = fate;
         packet.snapshot.first_sent = now;
     }
@@ -591,7 +606,7 @@ impl SentPackets {
         self.tokens = VecDeque::new();
         self.orphans = Vec::new();
         self.token_base = 0;
-        self.eliciting_outstanding = 0;
+        self.outstanding = Outstanding::default();
     }
 
     /// Slots held, in bytes, for tests of memory bounds.

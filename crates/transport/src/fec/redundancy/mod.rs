@@ -219,6 +219,14 @@ pub struct RedundancyView {
     pub ends_in: Option<u64>,
 }
 
+/// Bytes that are in flight at once when the last of them leaves, as far as repair symbols can cover them: the
+/// congestion window, or what that may grow to, and no more than a coding window of `window_bytes` has.
+pub fn last_flight(congestion_window: u64, slow_start: bool, window_bytes: u64) -> u64 {
+    let growth = if slow_start { 2 } else { 1 };
+    let flight = congestion_window.saturating_mul(growth);
+    flight.min(window_bytes)
+}
+
 /// What is told of packets to come and of the path in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
@@ -275,9 +283,10 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
         let _ = view;
         true
     }
-    /// After [`Self::protects`] said no: bytes that may leave plain until the next feedback or answer
-    /// without the question, if no message has a deadline; 0 asks for every packet. Saves work, no more:
-    /// what is told here too early leaves some packets plain.
+    /// After [`Self::protects`] said no: bytes that may leave plain without the question until the next
+    /// answer, if no message has a deadline; 0 asks for every packet. On one path what [`last_flight`] grows by
+    /// meanwhile is taken off, over several feedback ends it; [`u64::MAX`] ends with neither on one path.
+    /// Saves work, no more: what is told here too early leaves some packets plain.
     fn plain_for(&self, view: &RedundancyView) -> u64 {
         let _ = view;
         0

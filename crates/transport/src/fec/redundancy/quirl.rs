@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs};
+use super::{
+    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, last_flight,
+};
 use crate::time::{Instant, earliest};
 
 /// Repair symbols per source symbol in flight, at most: the papers' beta, and what it is by default.
@@ -86,9 +88,7 @@ impl Quirl {
 
     /// Bytes that are in flight at once, as far as a repair symbol can cover them.
     pub(super) fn last_flight(view: &RedundancyView) -> u64 {
-        let growth = if view.slow_start { 2 } else { 1 };
-        let flight = view.congestion_window.saturating_mul(growth);
-        flight.min(view.window_bytes)
+        last_flight(view.congestion_window, view.slow_start, view.window_bytes)
     }
 
     fn repairs(&self, view: &RedundancyView) -> Repairs {

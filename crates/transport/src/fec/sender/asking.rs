@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::FecSender;
+use super::{FecSender, plain::Plain};
 use crate::{
     fec::{
         PathOutlook,
-        redundancy::{Occasion, Outlook, RedundancyView},
+        redundancy::{Occasion, Outlook, RedundancyView, last_flight},
     },
     message::MessageOutlook,
     time::Instant,
@@ -25,21 +25,26 @@ impl FecSender {
         }
         let view = self.view(now, Some(outlook.path));
         let protects = self.scheduler.protects(&view);
-        self.plain_bytes = if protects {
-            0
+        self.plain = if protects {
+            Plain::default()
         } else {
-            self.scheduler.plain_for(&view)
+            let flight = last_flight(view.congestion_window, view.slow_start, view.window_bytes);
+            Plain::new(self.scheduler.plain_for(&view), flight)
         };
         protects
     }
 
     /// Whether a packet of up to `bytes` bytes is plain without [`Self::protects`] being asked. Only where
-    /// no message has a deadline.
+    /// no message has a deadline. `window`: the congestion window of its path, and whether that grows with every
+    /// acknowledgement; looked at where feedback may have changed it.
     #[inline]
-    pub fn leaves_plain(&mut self, bytes: u64) -> bool {
-        let left = self.plain_bytes.checked_sub(bytes);
-        self.plain_bytes = left.unwrap_or(0);
-        left.is_some()
+    pub fn leaves_plain(&mut self, bytes: u64, window: impl FnOnce() -> (u64, bool)) -> bool {
+        if self.plain.is_doubtful() {
+            let (congestion_window, slow_start) = window();
+            let flight = last_flight(congestion_window, slow_start, self.window_bytes());
+            self.plain.on_flight(flight);
+        }
+        self.plain.takes(bytes)
     }
 
     /// Whether [`Occasion::Feedback`] need be asked, where no message has a deadline.
@@ -54,7 +59,7 @@ impl FecSender {
 
     /// A stream may end earlier than the scheduler was told: no packet leaves plain without a question any more.
     pub fn on_new_end(&mut self) {
-        self.plain_bytes = 0;
+        self.plain = Plain::default();
     }
 
     /// `newest`: the path that what is asked about leaves on, or has left on last.
@@ -152,6 +157,23 @@ impl FecSender {
         bytes.min(self.peer.bytes())
     }
 
+    /// Nothing is there to send. Whether that is all there is to it: false where something protected is open, so that
+    /// [`Self::ask`] is to be asked.
+    pub fn on_pause(&mut self) -> bool {
+        let nothing_open = !self.in_burst && !self.is_open() && self.waiting.is_empty();
+        if nothing_open {
+            self.on_dry();
+            self.bursts.on_pause();
+        }
+        nothing_open
+    }
+
+    /// Nothing waits to be sent.
+    fn on_dry(&mut self) {
+        self.outlook.waiting_bytes = 0;
+        self.outlook.ends_in = None;
+    }
+
     /// Asks the scheduler, and queues what it wants. Returns how many repair symbols that are, and
     /// over how many source symbols.
     pub fn ask(&mut self, occasion: Occasion, now: Instant) -> Option<(u16, u16)> {
@@ -161,8 +183,7 @@ impl FecSender {
             occasion => occasion,
         };
         if matches!(occasion, Occasion::BurstEnd | Occasion::SlotIdle) {
-            self.outlook.waiting_bytes = 0;
-            self.outlook.ends_in = None;
+            self.on_dry();
         }
         let most = self.room();
         if occasion == Occasion::SlotIdle {
@@ -175,7 +196,7 @@ impl FecSender {
         } else {
             self.asked = Some(now);
         }
-        self.plain_bytes = 0;
+        self.plain = Plain::default();
         let newest = (occasion == Occasion::SlotFree).then_some(self.newest);
         let view = self.view(now, newest);
         // Of several paths the slower ones tell later, and copies stand in for symbols.

@@ -87,6 +87,11 @@ impl Bursts {
 
     /// What of its burst had left with a packet, if that is remembered.
     pub(super) fn of(&self, packet: Departure) -> Option<InBurst> {
+        // Of a long burst most packets are newer than those.
+        let newest = self.packets.back().map(|(number, _)| *number);
+        if newest.is_none_or(|newest| newest < packet.number) {
+            return None;
+        }
         let at = self
             .packets
             .binary_search_by_key(&packet.number, |(number, _)| *number);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tautline_codes::CodingWindow;
 
-use super::{Departure, FecSender, PathState};
+use super::{Departure, FecSender, PathState, plain::Plain};
 use crate::{
     error::TransportError,
     fec::{
@@ -91,7 +91,11 @@ impl FecSender {
 
     /// Acknowledgements and losses of a path were told.
     pub fn on_feedback(&mut self, path: PathId) {
-        self.plain_bytes = 0;
+        if self.outlook.several {
+            self.plain = Plain::default();
+        } else {
+            self.plain.doubt();
+        }
         self.monitors.of(path).review();
         self.settle_doubts();
     }

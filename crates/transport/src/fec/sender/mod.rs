@@ -11,6 +11,7 @@ mod bursts;
 mod company;
 mod departures;
 mod fates;
+mod plain;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub use departures::Departure;
 use bursts::Bursts;
 use company::Company;
 use departures::Departures;
+use plain::Plain;
 
 use super::{
     FecConfig, LossMemory,
@@ -133,8 +135,8 @@ pub struct FecSender {
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
-    /// Bytes that leave plain without a question.
-    plain_bytes: u64,
+    /// What leaves plain without a question.
+    plain: Plain,
     /// As [`RedundancyView::held_back`].
     held_back: bool,
     /// As [`RedundancyView::flow_window`].
@@ -177,7 +179,7 @@ impl FecSender {
             company: Company::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
-            plain_bytes: 0,
+            plain: Plain::default(),
             held_back: false,
             flow_window: None,
             stats: FecStats::default(),

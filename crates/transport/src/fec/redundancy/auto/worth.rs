@@ -149,7 +149,8 @@ impl Auto {
         let told = MOST as f64 / 2.0 / self.chain(view).rate().max(1e-6);
         let full = window.min(told as u64).clamp(1, LONGEST_FLIGHT);
         let short = full.min(FOLLOWERS as u64);
-        self.is_worth_work(view, full) || self.is_worth_work(view, short)
+        // The cheaper question first.
+        self.is_worth_work(view, short) || self.is_worth_work(view, full)
     }
 
     /// Whether repair symbols behind a flight of so many packets may save more than the work of protecting it.
