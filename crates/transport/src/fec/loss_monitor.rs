@@ -8,17 +8,18 @@
 //! a lost one the next arrives with probability `q`. Old packets count ever less, with a half-life of
 //! about [`MEMORY`] packets.
 
-use std::{collections::VecDeque, ops::Range, time::Duration};
+use std::{ops::Range, time::Duration};
 
-use super::LossMemory;
+use super::{
+    LossMemory,
+    pending::{Front, Pending},
+};
 use crate::units::PacketNumber;
 
 /// Packets after which what was seen counts little, about.
 const MEMORY: f64 = 2000.0;
 /// What remains of a count after a packet more.
 const FADE: f64 = 1.0 - std::f64::consts::LN_2 / MEMORY;
-/// Packets whose fate may be open at a time; older ones are taken as arrived. 16 bytes each.
-const PENDING: usize = 1 << 16;
 /// 95 % of a normal distribution lie within so many standard deviations.
 const Z: f64 = 1.96;
 
@@ -164,20 +165,6 @@ impl Forecast {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Open,
-    Arrived,
-    Lost,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    number: PacketNumber,
-    fate: Fate,
-    tense: bool,
-}
-
 /// What outlasts a connection: all but what tells of packets under way, of protection, and of congestion
 /// to come. Old packets count less.
 #[derive(Clone, Copy, Debug, Default)]
@@ -278,8 +265,8 @@ impl Counts {
 /// Counts the losses of one path.
 #[derive(Debug, Default)]
 pub struct LossMonitor {
-    /// Packets in order of sending, from the oldest whose fate is open on.
-    pending: VecDeque<Sent>,
+    /// Packets from the oldest whose fate is open on.
+    pending: Pending,
     /// Whether the packet before the first of those was lost; `None` at the start.
     before: Option<bool>,
     /// Length of the run of losses that ends there.
@@ -316,35 +303,33 @@ impl LossMonitor {
     }
 
     /// An ack-eliciting packet left.
+    #[inline]
     pub fn on_sent(&mut self, number: PacketNumber) {
-        if self.pending.len() >= PENDING {
-            if let Some(oldest) = self.pending.front_mut() {
-                oldest.fate = Fate::Arrived;
-            }
+        if self.pending.is_full(number) {
+            self.make_room(number);
+        }
+        self.pending.push(number, self.forecast.tense);
+    }
+
+    #[cold]
+    fn make_room(&mut self, number: PacketNumber) {
+        while self.pending.is_full(number) {
+            self.pending.settle_oldest();
             self.consume();
         }
-        self.pending.push_back(Sent {
-            number,
-            fate: Fate::Open,
-            tense: self.forecast.tense,
-        });
     }
 
     /// A packet was acknowledged.
     #[inline]
     pub fn on_acked(&mut self, number: PacketNumber) {
-        self.settle(number, Fate::Arrived);
+        self.pending.settle(number, false);
     }
 
     /// A packet was acknowledged after it had been declared lost: reordering is no loss.
     #[cold]
     pub fn on_late(&mut self, number: PacketNumber) {
-        if self
-            .pending
-            .front()
-            .is_some_and(|first| first.number <= number)
-        {
-            self.settle(number, Fate::Arrived);
+        if self.pending.first().is_some_and(|first| first <= number) {
+            self.pending.settle(number, false);
         } else {
             self.counts.take_back();
         }
@@ -353,12 +338,12 @@ impl LossMonitor {
     /// A packet was declared lost.
     pub fn on_lost(&mut self, number: PacketNumber) {
         if self.forecast.on_loss() {
-            let end = self.pending.back().map_or(0, |newest| newest.number + 1);
+            let end = self.pending.end().unwrap_or(0);
             let within = self.congested.contains(&number);
             let start = if within { self.congested.start } else { number };
             self.congested = start..end;
         }
-        self.settle(number, Fate::Lost);
+        self.pending.settle(number, true);
     }
 
     /// A protected packet's fate is certain: `missed` if it was lost and not recovered.
@@ -432,49 +417,22 @@ impl LossMonitor {
         }
     }
 
-    fn settle(&mut self, number: PacketNumber, fate: Fate) {
-        // Few numbers are left out between: most are where they would be without.
-        let first = self.pending.front().map_or(number, |sent| sent.number);
-        let near = usize::try_from(number.wrapping_sub(first)).ok();
-        let near = near.and_then(|near| self.pending.get_mut(near));
-        match near.filter(|sent| sent.number == number) {
-            Some(sent) => sent.fate = fate,
-            None => self.settle_far(number, fate),
-        }
-    }
-
-    #[cold]
-    fn settle_far(&mut self, number: PacketNumber, fate: Fate) {
-        let place = self
-            .pending
-            .binary_search_by_key(&number, |sent| sent.number);
-        if let Some(sent) = place.ok().and_then(|place| self.pending.get_mut(place)) {
-            sent.fate = fate;
-        }
-    }
-
     /// Counts the packets at the front whose fate is known.
     fn consume(&mut self) {
-        while let Some(&Sent {
+        while let Some(Front {
             number,
-            fate,
             tense,
+            lost,
         }) = self.pending.front()
         {
-            let lost = match fate {
-                Fate::Open => break,
-                Fate::Arrived => false,
-                Fate::Lost => true,
-            };
             if self.before == Some(false) && !lost {
-                let run = self.arrivals_at_the_front(tense);
+                let run = self.pending.take_arrivals(&self.congested);
                 if run > 0 {
-                    self.pending.drain(..run);
                     self.counts.arrive(run, tense);
                     continue;
                 }
             }
-            self.pending.pop_front();
+            self.pending.pop();
             let tense = tense || self.congested.contains(&number);
             let [calm, forecast] = &mut self.counts.by_forecast;
             let (losses, packets) = if tense { forecast } else { calm };
@@ -482,18 +440,6 @@ impl LossMonitor {
             *losses = fade(*losses) + f64::from(u8::from(lost));
             self.count(lost);
         }
-        if self.pending.is_empty() && self.pending.capacity() > 1024 {
-            self.pending = VecDeque::new();
-        }
-    }
-
-    /// How many packets at the front arrived, all before or behind those that met congestion.
-    fn arrivals_at_the_front(&self, tense: bool) -> usize {
-        let congested = &self.congested;
-        let alike = |sent: &&Sent| {
-            sent.fate == Fate::Arrived && sent.tense == tense && !congested.contains(&sent.number)
-        };
-        self.pending.iter().take_while(alike).count()
     }
 
     fn count(&mut self, lost: bool) {

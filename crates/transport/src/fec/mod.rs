@@ -20,6 +20,7 @@ mod memory;
 mod monitors;
 mod paths;
 mod peer_decoder;
+mod pending;
 mod queue;
 mod receiver;
 mod recover;

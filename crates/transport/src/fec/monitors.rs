@@ -1,53 +1,68 @@
 //! The loss monitors of a connection's paths.
 
-use smallvec::SmallVec;
-
 use super::{LossEstimate, LossMemory, LossMonitor};
 use crate::units::PathId;
 
-/// One monitor for each path that something was heard of, in that order.
+/// A path's.
+type OfPath = (PathId, LossMonitor);
+
+fn new(path: PathId) -> OfPath {
+    (path, LossMonitor::default())
+}
+
+/// One monitor for each path that something was heard of, in that order: the first by itself, since most packets are of it.
 #[derive(Debug, Default)]
-pub(super) struct Monitors(SmallVec<[(PathId, LossMonitor); 1]>);
+pub(super) struct Monitors {
+    first: Option<OfPath>,
+    others: Vec<OfPath>,
+}
 
 impl Monitors {
     pub(super) fn get(&self, path: PathId) -> Option<&LossMonitor> {
-        let monitor = self.0.iter().find(|(id, _)| *id == path);
+        let mut all = self.first.iter().chain(&self.others);
+        let monitor = all.find(|(id, _)| *id == path);
         monitor.map(|(_, monitor)| monitor)
     }
 
     /// That of a path, new if need be.
     #[inline]
     pub(super) fn of(&mut self, path: PathId) -> &mut LossMonitor {
-        let first = self.0.first().is_some_and(|(id, _)| *id == path);
-        let index = if first { 0 } else { self.find(path) };
-        #[expect(clippy::indexing_slicing, reason = "found or just pushed")]
-        &mut self.0[index].1
+        let first = self.first.get_or_insert_with(|| new(path));
+        if first.0 == path {
+            return &mut first.1;
+        }
+        Self::other(&mut self.others, path)
     }
 
     #[cold]
-    fn find(&mut self, path: PathId) -> usize {
-        let index = self.0.iter().position(|(id, _)| *id == path);
-        index.unwrap_or_else(|| {
-            self.0.push((path, LossMonitor::default()));
-            self.0.len() - 1
-        })
+    fn other(others: &mut Vec<OfPath>, path: PathId) -> &mut LossMonitor {
+        let index = others.iter().position(|(id, _)| *id == path);
+        let index = index.unwrap_or_else(|| {
+            others.push(new(path));
+            others.len() - 1
+        });
+        #[expect(clippy::indexing_slicing, reason = "found or just pushed")]
+        &mut others[index].1
     }
 
     /// Begins with what an earlier connection knew of a path, unless more is known already.
     pub(super) fn begin_with(&mut self, path: PathId, memory: &LossMemory) {
         if self.get(path).is_none() {
-            self.0.push((path, LossMonitor::with_memory(memory)));
+            *self.of(path) = LossMonitor::with_memory(memory);
         }
     }
 
     /// A path is gone.
     pub(super) fn forget(&mut self, path: PathId) {
-        self.0.retain(|(id, _)| *id != path);
+        self.others.retain(|(id, _)| *id != path);
+        if self.first.as_ref().is_some_and(|(id, _)| *id == path) {
+            self.first = (!self.others.is_empty()).then(|| self.others.remove(0));
+        }
     }
 
     /// What is known of the first path's losses.
     pub(super) fn first(&mut self) -> LossEstimate {
-        let first = self.0.first_mut();
+        let first = self.first.as_mut();
         first.map_or_else(LossEstimate::default, |(_, monitor)| {
             monitor.estimate_once()
         })

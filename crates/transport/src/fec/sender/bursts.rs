@@ -51,6 +51,7 @@ impl Bursts {
     }
 
     /// An ack-eliciting packet left, without a repair symbol. One without new data begins no burst: the application did not.
+    #[inline]
     pub(super) fn on_sent(&mut self, packet: Departure, bytes: usize, data: SentData) {
         let Departure { path, number, at } = packet;
         if data != SentData::New && self.left.packets == 0 {
@@ -62,9 +63,12 @@ impl Bursts {
         }
         self.left.packets = self.left.packets.saturating_add(1);
         self.left.bytes = self.left.bytes.saturating_add(bytes as u64);
-        if self.left.packets > OF_ONE {
-            return;
+        if self.left.packets <= OF_ONE {
+            self.remember(path, number);
         }
+    }
+
+    fn remember(&mut self, path: PathId, number: PacketNumber) {
         if self.path != path {
             self.path = path;
             self.packets.clear();

@@ -28,7 +28,17 @@ pub(super) struct Company {
 
 impl Company {
     /// A packet left, with a repair symbol or not, where a round trip takes so long.
+    #[inline]
     pub(super) fn on_sent(&mut self, packet: Departure, is_repair: bool, round_trip: Duration) {
+        let begins = self.path != packet.path || self.changes.is_empty();
+        if is_repair || self.last_repair.is_some() || begins {
+            self.on_any_sent(packet, is_repair, round_trip);
+        } else {
+            self.seen.alone.packets += 1;
+        }
+    }
+
+    fn on_any_sent(&mut self, packet: Departure, is_repair: bool, round_trip: Duration) {
         if self.path != packet.path {
             self.path = packet.path;
             self.changes.clear();

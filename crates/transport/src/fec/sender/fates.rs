@@ -74,6 +74,7 @@ impl FecSender {
     }
 
     /// A packet was acknowledged.
+    #[inline]
     pub fn on_packet_acked(&mut self, path: PathId, number: PacketNumber) {
         self.monitors.of(path).on_acked(number);
     }
@@ -84,9 +85,11 @@ impl FecSender {
     }
 
     /// A packet was declared lost.
-    pub fn on_packet_lost(&mut self, path: PathId, number: PacketNumber) {
+    pub fn on_packet_lost(&mut self, packet: Departure) {
+        let Departure { path, number, .. } = packet;
         self.monitors.of(path).on_lost(number);
         self.company.on_lost(path, number);
+        self.together.on_lost(packet);
     }
 
     /// Acknowledgements and losses of a path were told.

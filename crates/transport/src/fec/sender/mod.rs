@@ -12,6 +12,7 @@ mod company;
 mod departures;
 mod fates;
 mod plain;
+mod together;
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use bursts::Bursts;
 use company::Company;
 use departures::Departures;
 use plain::Plain;
+use together::Together;
 
 use super::{
     FecConfig, LossMemory,
@@ -132,6 +134,7 @@ pub struct FecSender {
     departures: Departures,
     bursts: Bursts,
     company: Company,
+    together: Together,
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
@@ -177,6 +180,7 @@ impl FecSender {
             departures: Departures::default(),
             bursts: Bursts::default(),
             company: Company::default(),
+            together: Together::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain: Plain::default(),
@@ -309,11 +313,15 @@ impl FecSender {
     }
 
     /// An ack-eliciting packet of so many bytes left, without a repair symbol.
+    #[inline]
     pub fn on_packet_sent(&mut self, packet: Departure, bytes: usize, data: SentData) {
         self.monitors.of(packet.path).on_sent(packet.number);
         self.bursts.on_sent(packet, bytes, data);
         self.repeats = data == SentData::Again;
         self.company.on_sent(packet, false, self.path.smoothed_rtt);
+        if self.paths.are_several() {
+            self.together.on_sent(packet);
+        }
     }
 
     /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
@@ -455,6 +463,9 @@ impl FecSender {
         self.departures.note(departure);
         self.company
             .on_sent(departure, true, self.path.smoothed_rtt);
+        if self.paths.are_several() {
+            self.together.on_sent(departure);
+        }
         let added = self.queue.pop();
         self.stats.repairs_sent += 1;
         self.stats.repair_bytes_sent += bytes as u64;
