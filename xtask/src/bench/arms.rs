@@ -1,6 +1,7 @@
 //! Ours in several ways side by side: only ratios within a round are told.
 //!
-//! Arms of one round run one after the other, in turning order.
+//! Arms of one round run one after the other, in an order that turns and goes back and forth: what ran before leaves its
+//! traces.
 
 use std::process::Command;
 
@@ -56,7 +57,7 @@ pub(super) fn run(
 ) -> Result<Vec<Vec<Both>>> {
     let mut done: Vec<Vec<Both>> = arms.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
-        for index in (0..arms.len()).map(|index| (round + index) % arms.len()) {
+        for index in order(round, arms.len()) {
             let both = arms[index].measure(programs, load)?;
             println!(
                 "  run {} {:15} {:.2} Gb/s, {:.3} CPU-s per GB",
@@ -69,6 +70,17 @@ pub(super) fn run(
         }
     }
     Ok(done)
+}
+
+/// The order of so many arms in a round: each is first as often as any other, and comes behind each neighbour as often
+/// as before it.
+fn order(round: usize, arms: usize) -> Vec<usize> {
+    let turned = (0..arms).map(|index| (round / 2 + index) % arms);
+    if round.is_multiple_of(2) {
+        turned.collect()
+    } else {
+        turned.rev().collect()
+    }
 }
 
 pub(super) fn goodput(both: &Both) -> f64 {
@@ -94,6 +106,21 @@ pub(super) fn spread(mut values: Vec<f64>) -> String {
     let lower = median(values[..half].to_vec());
     let upper = median(values[values.len() - half..].to_vec());
     format!("{:.3} ({lower:.3}-{upper:.3})", median(values))
+}
+
+/// Where the median of all that could be measured lies in 95 of 100 cases, by the ranks of what was: from, to.
+pub(super) fn surely(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let aside = 0.98 * count.sqrt();
+    let at = |rank: f64| {
+        let rank = (rank.max(0.0) as usize).min(values.len().saturating_sub(1));
+        values.get(rank).copied().unwrap_or(f64::NAN)
+    };
+    (
+        at((count / 2.0 - aside).floor()),
+        at((count / 2.0 + aside).ceil() - 1.0),
+    )
 }
 
 /// Instructions per packet of each arm, which noise does not move; arms that are the first again are left out.
@@ -134,4 +161,31 @@ pub(super) fn counted(programs: &Programs, arms: &[Arm]) -> Result<String> {
          user space only:\n\n{}",
         table.markdown()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_arm_follows_each_neighbour_and_goes_before_it() {
+        assert_eq!(order(0, 3), [0, 1, 2]);
+        assert_eq!(order(1, 3), [2, 1, 0]);
+        assert_eq!(order(2, 3), [1, 2, 0]);
+    }
+
+    #[test]
+    fn more_rounds_tell_more() {
+        let rounds = |count: u32| {
+            (0..count)
+                .map(|at| f64::from(at) / f64::from(count))
+                .collect()
+        };
+        let (low, high) = surely(rounds(100));
+        assert_eq!((low, high), (0.4, 0.59));
+        let (low, high) = surely(rounds(400));
+        assert!(low > 0.44 && high < 0.55, "{low} {high}");
+        assert!(surely(Vec::new()).0.is_nan());
+        assert_eq!(surely(vec![1.0]), (1.0, 1.0));
+    }
 }

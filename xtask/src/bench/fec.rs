@@ -1,12 +1,12 @@
 //! What erasure correction costs where nothing is lost: loopback, negotiated, beside plain.
 //!
-//! Arms of one round run side by side, in turning order; only ratios within a round are told.
+//! Arms of one round run side by side; only ratios within a round are told.
 
 use anyhow::Result;
 
 use super::{
     Options,
-    arms::{self, Arm, cpu, goodput, ratios, spread},
+    arms::{self, Arm, cpu, goodput, ratios, spread, surely},
     compare::median,
     program::{Both, Programs},
     report::{Section, Table, verdict},
@@ -114,12 +114,13 @@ fn bars(done: &[Vec<Both>]) -> String {
     let Some(auto) = ARMS.iter().position(|arm| arm.name == AUTO) else {
         return String::new();
     };
-    let goodput = median(ratios(done, auto, goodput));
-    let cpu = median(ratios(done, auto, cpu));
+    let [goodput, cpu] = [goodput, cpu].map(|figure| ratios(done, auto, figure));
+    let [(least, most), (least_cpu, most_cpu)] = [&goodput, &cpu].map(|all| surely(all.clone()));
+    let [goodput, cpu] = [goodput, cpu].map(median);
     format!(
-        "\n`auto` / plain, goodput: **{goodput:.3}** (wanted at least {WANTED_GOODPUT}, goal \
-         {GOAL_GOODPUT}: {}).\n\n`auto` / plain, CPU per GB: **{cpu:.3}** (wanted at most {WANTED_CPU}: \
-         {}).\n",
+        "\n`auto` / plain, goodput: **{goodput:.3}** (95 of 100 such medians lie between {least:.3} and \
+         {most:.3}; wanted at least {WANTED_GOODPUT}, goal {GOAL_GOODPUT}: {}).\n\n`auto` / plain, CPU per \
+         GB: **{cpu:.3}** ({least_cpu:.3} to {most_cpu:.3}; wanted at most {WANTED_CPU}: {}).\n",
         verdict(goodput >= WANTED_GOODPUT),
         verdict(cpu <= WANTED_CPU),
     )
