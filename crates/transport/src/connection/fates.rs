@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::{Connection, handshake::CryptoStreams, multipath::unopened};
 use crate::{
     datagram::DatagramQueue,
-    fec::{Departure, FecSender, OnLoss},
+    fec::{FecSender, OnLoss},
     observe::{self, Observer},
     packet::Token,
     path::MtuDiscovery,
@@ -294,11 +294,7 @@ impl LossHandler for FrameFates<'_> {
         if kind == SpaceKind::Data && !packet.mtu_probe {
             self.mtu.on_lost(number, packet.bytes);
             if let Some(fec) = self.fec.as_deref_mut() {
-                fec.on_packet_lost(Departure {
-                    path: self.path,
-                    number,
-                    at: packet.sent(),
-                });
+                fec.on_packet_lost(self.path, number);
             }
         }
         self.symbol = None;

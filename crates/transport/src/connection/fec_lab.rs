@@ -8,13 +8,7 @@ use super::{
     fates::frame_fates,
     rx::{FrameSummary, Received},
 };
-use crate::{
-    fec::{Departure, OnLoss},
-    packet::Token,
-    space::SpaceKind,
-    time::Instant,
-    units::PathId,
-};
+use crate::{fec::OnLoss, packet::Token, space::SpaceKind, time::Instant, units::PathId};
 
 impl Connection {
     /// A recovered packet counts as acknowledged: for laboratories, see
@@ -28,15 +22,9 @@ impl Connection {
         let first = tokens.find(|token| !matches!(token, Token::Ack { .. }));
         let is_whole = matches!(first, Some(Token::Symbol { .. }));
         drop(tokens);
-        let packet = sent.get(number).filter(|packet| !packet.is_lost());
-        let Some(packet) = packet.filter(|_| is_whole) else {
+        if !is_whole || sent.get(number).is_none_or(|packet| packet.is_lost()) {
             return;
-        };
-        let lost = Departure {
-            path: id,
-            number,
-            at: packet.sent(),
-        };
+        }
         let mut fates = frame_fates!(self, path, now, symbol: Some(OnLoss::Nothing));
         path.recovery
             .on_recovered(&mut path.space, SpaceKind::Data, now, number, &mut fates);
@@ -44,7 +32,7 @@ impl Connection {
         self.apply_deferred(SpaceKind::Data, None);
         // The loss monitor is not deceived.
         if let Some(sender) = &mut self.fec.sender {
-            sender.on_packet_lost(lost);
+            sender.on_packet_lost(id, number);
         }
     }
 

@@ -89,7 +89,6 @@ prop_compose! {
             expected_losses: expected_losses * 300.0,
             several: held_back,
             paths: queued % 4,
-            lose_together: idle,
             strength: match sources % 3 {
                 0 => Strength::Any,
                 1 => Strength::Groups(held),

@@ -190,9 +190,6 @@ pub struct RedundancyView {
     /// that repair symbols take, and other times are of the path of the latest source symbol, or at the
     /// end of a burst those that losses are expected to take.
     pub paths: u16,
-    /// Whether several paths lose packets at the same times, as far as known: then a repair symbol is lost with the packets that
-    /// it leaves with, whatever path it takes.
-    pub lose_together: bool,
     /// What repair symbols of the code in use can rebuild.
     pub strength: Strength,
     /// The nearest deadline of messages whose fate is open that a packet which leaves now can meet, by

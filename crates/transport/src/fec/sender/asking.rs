@@ -101,7 +101,6 @@ impl FecSender {
             repair_loss: None,
             several: outlook.several,
             paths: 1,
-            lose_together: self.together.is_known(),
             strength: self.repairs.strength(),
             deadline: self.outlook.messages.deadline,
             lifetime: self.outlook.messages.lifetime,

@@ -85,11 +85,9 @@ impl FecSender {
     }
 
     /// A packet was declared lost.
-    pub fn on_packet_lost(&mut self, packet: Departure) {
-        let Departure { path, number, .. } = packet;
+    pub fn on_packet_lost(&mut self, path: PathId, number: PacketNumber) {
         self.monitors.of(path).on_lost(number);
         self.company.on_lost(path, number);
-        self.together.on_lost(packet);
     }
 
     /// Acknowledgements and losses of a path were told.

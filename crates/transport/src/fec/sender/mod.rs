@@ -12,7 +12,6 @@ mod company;
 mod departures;
 mod fates;
 mod plain;
-mod together;
 
 use std::time::Duration;
 
@@ -25,7 +24,6 @@ use bursts::Bursts;
 use company::Company;
 use departures::Departures;
 use plain::Plain;
-use together::Together;
 
 use super::{
     FecConfig, LossMemory,
@@ -134,7 +132,6 @@ pub struct FecSender {
     departures: Departures,
     bursts: Bursts,
     company: Company,
-    together: Together,
     /// The path of the latest source symbol.
     newest: PathId,
     outlook: Outlook,
@@ -180,7 +177,6 @@ impl FecSender {
             departures: Departures::default(),
             bursts: Bursts::default(),
             company: Company::default(),
-            together: Together::default(),
             newest: PathId::ZERO,
             outlook: Outlook::default(),
             plain: Plain::default(),
@@ -319,9 +315,6 @@ impl FecSender {
         self.bursts.on_sent(packet, bytes, data);
         self.repeats = data == SentData::Again;
         self.company.on_sent(packet, false, self.path.smoothed_rtt);
-        if self.paths.are_several() {
-            self.together.on_sent(packet);
-        }
     }
 
     /// Steps that the search for what a SYMBOL_ACK tells has taken so far.
@@ -463,9 +456,6 @@ impl FecSender {
         self.departures.note(departure);
         self.company
             .on_sent(departure, true, self.path.smoothed_rtt);
-        if self.paths.are_several() {
-            self.together.on_sent(departure);
-        }
         let added = self.queue.pop();
         self.stats.repairs_sent += 1;
         self.stats.repair_bytes_sent += bytes as u64;

@@ -397,9 +397,8 @@ impl RedundancyScheduler for Auto {
                 self.vain.on_burst_end(view, repairs.count);
                 return repairs;
             }
-            // What is due at the last moment may as well leave at once, on a path that has room: unless what is lost now is lost
-            // on all of them.
-            Occasion::BurstEnd if view.paths > 1 && !view.lose_together => {
+            // What is due at the last moment may as well leave at once, on a path that has room.
+            Occasion::BurstEnd if view.paths > 1 => {
                 if self.lacks_room(view) {
                     return Repairs::NONE;
                 }
