@@ -38,6 +38,8 @@ use crate::{
 pub(crate) const MIN_INITIAL_DATAGRAM: usize = crate::path::FULL_DATAGRAM;
 /// A packet that cannot hold this much beyond its header is not started.
 pub(super) const MIN_PACKET_ROOM: usize = 64;
+/// What waits is counted as far as so many congestion windows: [`Outlook::waiting_bytes`].
+const MOST_WINDOWS: u64 = 4;
 /// Segmentation offload takes no more than this in one call.
 pub(super) const MAX_BATCH_BYTES: usize = 65_000;
 
@@ -480,8 +482,12 @@ impl Connection {
             if heeds_ends && streams.take_new_end() {
                 sender.on_new_end();
             }
-            let window = || (path.recovery.window(), path.recovery.is_slow_start());
-            if !choices && !messages.in_use() && sender.leaves_plain(payload as u64, window) {
+            let now_waits = || {
+                let window = path.recovery.window();
+                let waits = streams.waiting_bytes(window.saturating_mul(MOST_WINDOWS));
+                (window, path.recovery.is_slow_start(), waits)
+            };
+            if !choices && !messages.in_use() && sender.leaves_plain(payload as u64, now_waits) {
                 return None;
             }
             if !sender.has_room(payload) {
@@ -491,7 +497,8 @@ impl Connection {
             let outlook = Outlook {
                 more_waits: streams.has_data(),
                 ends_in: heeds_ends.then(|| streams.ends_in(takes)).flatten(),
-                waiting_bytes: streams.waiting_bytes(congestion_window.saturating_mul(4)),
+                waiting_bytes: streams
+                    .waiting_bytes(congestion_window.saturating_mul(MOST_WINDOWS)),
                 messages: messages.outlook(now + one_way_delay(path.recovery.rtt()), streams),
                 ..outlook(path, self.multipath.is_some())
             };

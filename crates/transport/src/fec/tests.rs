@@ -640,14 +640,38 @@ fn a_new_end_is_asked_about() {
         ..Outlook::default()
     };
     assert!(!sender.protects(NOW, outlook));
-    assert!(sender.leaves_plain(1_000, || (10_000, false)));
+    assert!(sender.leaves_plain(1_000, || (10_000, false, 100_000)));
     sender.on_new_end();
-    assert!(!sender.leaves_plain(1_000, || (10_000, false)));
+    assert!(!sender.leaves_plain(1_000, || (10_000, false, 100_000)));
     let ends = Outlook {
         ends_in: Some(5_000),
         ..outlook
     };
     assert!(sender.protects(NOW, ends));
+}
+
+/// What waits may become less without leaving: a stream is reset, and what follows it is all there is.
+#[test]
+fn what_was_given_up_does_not_count_as_what_waits() {
+    for name in ["quirl-object", "tail"] {
+        let mut sender = sender_with(&config(name));
+        let outlook = |waiting_bytes| Outlook {
+            waiting_bytes,
+            congestion_window: 10_000,
+            ..Outlook::default()
+        };
+        assert!(!sender.protects(NOW, outlook(16_000_000)));
+        assert!(
+            sender.leaves_plain(1_000, || (10_000, false, 8_000)),
+            "{name}"
+        );
+        sender.on_feedback(PathId::ZERO);
+        assert!(
+            !sender.leaves_plain(1_000, || (10_000, false, 8_000)),
+            "{name}"
+        );
+        assert!(sender.protects(NOW, outlook(8_000)), "{name}");
+    }
 }
 
 /// A scheduler that always wants to be asked at the beginning of time.

@@ -227,6 +227,12 @@ pub fn last_flight(congestion_window: u64, slow_start: bool, window_bytes: u64) 
     flight.min(window_bytes)
 }
 
+/// Of `waiting` bytes, those that leave before what does is in flight when the last of them has left, with so many bytes in
+/// flight at once: what is told by [`RedundancyScheduler::plain_for`] where nothing else matters.
+pub fn before_flight(waiting: u64, flight: u64) -> u64 {
+    waiting.saturating_sub(flight).saturating_sub(1)
+}
+
 /// What is told of packets to come and of the path in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
@@ -284,9 +290,9 @@ pub trait RedundancyScheduler: fmt::Debug + Send {
         true
     }
     /// After [`Self::protects`] said no: bytes that may leave plain without the question until the next
-    /// answer, if no message has a deadline; 0 asks for every packet. On one path what [`last_flight`] grows by
-    /// meanwhile is taken off, over several feedback ends it; [`u64::MAX`] ends with neither on one path.
-    /// Saves work, no more: what is told here too early leaves some packets plain.
+    /// answer, if no message has a deadline; 0 asks for every packet. After feedback they are no more than
+    /// what leaves [`before_flight`] then; with several paths, and where [`Self::heeds_ends`], feedback ends them. [`u64::MAX`] ends
+    /// with the next answer alone on one path: who depends on anything but what waits heeds feedback, or says 0.
     fn plain_for(&self, view: &RedundancyView) -> u64 {
         let _ = view;
         0

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, last_flight,
+    Occasion, RedundancyFactory, RedundancyScheduler, RedundancyView, Repairs, before_flight,
+    last_flight,
 };
 use crate::time::{Instant, earliest};
 
@@ -82,8 +83,7 @@ impl Quirl {
 
     /// Bytes that can leave before what does will be in flight when the last of so many has left, likewise.
     pub(super) fn before_flight_of(view: &RedundancyView, bytes: u64) -> u64 {
-        let more = bytes.saturating_sub(Self::last_flight(view));
-        more.saturating_sub(1)
+        before_flight(bytes, Self::last_flight(view))
     }
 
     /// Bytes that are in flight at once, as far as a repair symbol can cover them.

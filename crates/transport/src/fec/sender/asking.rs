@@ -9,7 +9,7 @@ use super::{FecSender, plain::Plain};
 use crate::{
     fec::{
         PathOutlook,
-        redundancy::{Occasion, Outlook, RedundancyView, last_flight},
+        redundancy::{Occasion, Outlook, RedundancyView, before_flight, last_flight},
     },
     message::MessageOutlook,
     time::Instant,
@@ -28,21 +28,24 @@ impl FecSender {
         self.plain = if protects {
             Plain::default()
         } else {
-            let flight = last_flight(view.congestion_window, view.slow_start, view.window_bytes);
-            Plain::new(self.scheduler.plain_for(&view), flight)
+            Plain::new(self.scheduler.plain_for(&view))
         };
         protects
     }
 
     /// Whether a packet of up to `bytes` bytes is plain without [`Self::protects`] being asked. Only where
-    /// no message has a deadline. `window`: the congestion window of its path, and whether that grows with every
-    /// acknowledgement; looked at where feedback may have changed it.
+    /// no message has a deadline. `now_waits`: of its path the congestion window and whether that grows with every
+    /// acknowledgement, and what waits as in [`Outlook::waiting_bytes`]; looked at where feedback came since.
     #[inline]
-    pub fn leaves_plain(&mut self, bytes: u64, window: impl FnOnce() -> (u64, bool)) -> bool {
+    pub fn leaves_plain(
+        &mut self,
+        bytes: u64,
+        now_waits: impl FnOnce() -> (u64, bool, u64),
+    ) -> bool {
         if self.plain.is_doubtful() {
-            let (congestion_window, slow_start) = window();
+            let (congestion_window, slow_start, waiting) = now_waits();
             let flight = last_flight(congestion_window, slow_start, self.window_bytes());
-            self.plain.on_flight(flight);
+            self.plain.bound(before_flight(waiting, flight));
         }
         self.plain.takes(bytes)
     }

@@ -92,7 +92,7 @@ impl FecSender {
 
     /// Acknowledgements and losses of a path were told.
     pub fn on_feedback(&mut self, path: PathId) {
-        if self.outlook.several {
+        if self.outlook.several || self.scheduler.heeds_ends() {
             self.plain = Plain::default();
         } else {
             self.plain.doubt();

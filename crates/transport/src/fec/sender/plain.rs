@@ -4,23 +4,20 @@
 
 /// What leaves plain without a question.
 ///
-/// A scheduler says how much leaves before what is in flight at the end; feedback makes windows grow, and that
-/// end begins earlier by as much. So each acknowledgement costs a look at the window, not the question.
+/// A scheduler says how much leaves before what is in flight at the end. What waits may become less without leaving (a stream
+/// is reset), and windows grow, so that the end begins earlier. So each acknowledgement costs a look at both, not the question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plain {
     bytes: u64,
-    /// Bytes that can be in flight at once, as far as `bytes` takes that into account.
-    flight: u64,
     /// Feedback came since.
     doubtful: bool,
 }
 
 impl Plain {
-    /// So many bytes, as long as no more than `flight` bytes can be in flight at once. [`u64::MAX`]: whatever can be.
-    pub(super) fn new(bytes: u64, flight: u64) -> Self {
+    /// So many bytes. [`u64::MAX`]: whatever there is.
+    pub(super) fn new(bytes: u64) -> Self {
         Self {
             bytes,
-            flight,
             doubtful: false,
         }
     }
@@ -30,19 +27,16 @@ impl Plain {
         self.doubtful = true;
     }
 
-    /// Whether [`Self::on_flight`] is of use: feedback came, and without it nothing would be asked.
+    /// Whether [`Self::bound`] is of use: feedback came, and without it nothing would be asked.
     #[inline]
     pub(super) fn is_doubtful(&self) -> bool {
-        self.doubtful && self.bytes > 0
+        self.doubtful && self.bytes > 0 && self.bytes < u64::MAX
     }
 
-    /// So many bytes can be in flight at once now.
-    pub(super) fn on_flight(&mut self, flight: u64) {
+    /// No more than so many bytes leave before what is in flight at the end.
+    pub(super) fn bound(&mut self, bytes: u64) {
         self.doubtful = false;
-        if self.bytes < u64::MAX && flight > self.flight {
-            self.bytes = self.bytes.saturating_sub(flight - self.flight);
-            self.flight = flight;
-        }
+        self.bytes = self.bytes.min(bytes);
     }
 
     /// Whether a packet of up to `bytes` bytes is plain without a question.
@@ -62,32 +56,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_windows_grow_by_is_asked_about_earlier() {
-        let mut plain = Plain::new(10_000, 5_000);
-        assert!(plain.takes(1_000));
+    fn what_is_less_is_asked_about_earlier() {
+        let mut plain = Plain::new(10_000);
+        assert!(plain.takes(1_000) && !plain.is_doubtful());
         plain.doubt();
         assert!(plain.is_doubtful());
-        plain.on_flight(7_000);
+        plain.bound(7_000);
         assert!(plain.takes(7_000) && !plain.takes(1));
         plain.doubt();
         assert!(!plain.is_doubtful(), "what is asked anyway");
     }
 
     #[test]
-    fn a_window_that_shrinks_gives_nothing_back() {
-        let mut plain = Plain::new(10_000, 5_000);
-        for flight in [1_000, 5_000] {
-            plain.doubt();
-            plain.on_flight(flight);
-        }
+    fn what_is_more_gives_nothing_back() {
+        let mut plain = Plain::new(10_000);
+        plain.doubt();
+        plain.bound(20_000);
         assert!(plain.takes(10_000) && !plain.takes(1));
     }
 
     #[test]
     fn whatever_there_is() {
-        let mut plain = Plain::new(u64::MAX, 0);
+        let mut plain = Plain::new(u64::MAX);
         plain.doubt();
-        plain.on_flight(1 << 40);
+        assert!(!plain.is_doubtful());
         assert!(plain.takes(1 << 40) && plain.takes(u64::MAX));
         assert!(!Plain::default().takes(1));
     }
