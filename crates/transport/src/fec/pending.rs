@@ -3,7 +3,7 @@
 //! Owns: [`Pending`]: which packets left, which arrived and which were lost, in order of sending. Does not own: what follows of
 //! that (`loss_monitor.rs`).
 //!
-//! A bit for each, since every packet passes through here and most arrive: those are taken 64 at a time.
+//! Three bits for each, since every packet passes through here and most arrive: those are taken 64 at a time.
 
 use std::{collections::VecDeque, ops::Range};
 
