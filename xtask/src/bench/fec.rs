@@ -126,14 +126,14 @@ fn bars(done: &[Vec<Both>]) -> String {
     };
     let told = |values: Vec<f64>, bar: String, holds: fn(f64) -> bool| {
         let (from, to) = surely(values.clone());
-        let verdict = match (holds(median(values.clone())), holds(from) && holds(to)) {
-            (holds, sure) if holds == sure => verdict(holds).to_owned(),
-            _ => format!("{}, if not for certain", verdict(true)),
+        let middle = median(values);
+        let doubt = if holds(middle) && !(holds(from) && holds(to)) {
+            ", if not for certain"
+        } else {
+            ""
         };
-        format!(
-            "**{:.3}** ({from:.3} to {to:.3}; wanted {bar}: {verdict})",
-            median(values)
-        )
+        let verdict = verdict(holds(middle));
+        format!("**{middle:.3}** ({from:.3} to {to:.3}; wanted {bar}: {verdict}{doubt})")
     };
     format!(
         "\n`auto` beside both runs of plain (in brackets where the median lies with a confidence of 95 %). \

@@ -112,14 +112,18 @@ struct Forecast {
     /// Round-trip time and filled window when packets were lost: moving averages.
     rtt_at_loss: Option<Duration>,
     filled_at_loss: u64,
-    near: Near,
+    /// `None` where losses say nothing of the next. Kept, since it changes with losses and each acknowledgement asks.
+    near: Option<Near>,
     tense: bool,
 }
 
-/// From which rise of the round-trip time, and from how many bytes filled, a loss is near; `None` where losses say
-/// nothing of the next. Kept, since it changes with losses and each acknowledgement asks.
-#[derive(Clone, Copy, Debug, Default)]
-struct Near(Option<(Duration, f64)>);
+/// From where on a loss is near.
+#[derive(Clone, Copy, Debug)]
+struct Near {
+    /// Of the round-trip time.
+    rise: Duration,
+    filled: f64,
+}
 
 impl Forecast {
     /// Share of the rise, and of what was filled, from which a loss is near.
@@ -131,19 +135,18 @@ impl Forecast {
         if !same_min {
             self.near = self.near();
         }
-        self.tense = self.near.0.is_some_and(|(rise, full)| {
-            latest.saturating_sub(min) >= rise || filled as f64 >= full
+        self.tense = self.near.is_some_and(|near| {
+            latest.saturating_sub(min) >= near.rise || filled as f64 >= near.filled
         });
     }
 
-    fn near(&self) -> Near {
-        let at_loss = self
-            .rtt_at_loss
-            .filter(|at_loss| queue_stands(*at_loss, self.min));
-        Near(at_loss.map(|at_loss| {
-            let rise = at_loss.saturating_sub(self.min).mul_f64(Self::NEAR);
-            (rise, Self::NEAR * self.filled_at_loss as f64)
-        }))
+    fn near(&self) -> Option<Near> {
+        let at_loss = self.rtt_at_loss?;
+        // Without a queue losses say nothing of the next.
+        queue_stands(at_loss, self.min).then(|| Near {
+            rise: at_loss.saturating_sub(self.min).mul_f64(Self::NEAR),
+            filled: Self::NEAR * self.filled_at_loss as f64,
+        })
     }
 
     /// A packet was lost. True if a queue says that others which left meanwhile met congestion as well:
