@@ -74,6 +74,15 @@ impl Part {
     fn expected(&self) -> f64 {
         self.sources * self.rate
     }
+
+    /// The chance that a repair symbol right behind the source symbols is lost in the run that took one of them, whichever
+    /// that is: runs go on with packets, and most of these left some packets ago.
+    fn in_one_run(&self) -> f64 {
+        let again = 1.0 - self.loss.arrival_after_loss.clamp(0.0, 1.0);
+        let packets = self.sources.max(1.0);
+        let all = again * (1.0 - again.powf(packets)) / (1.0 - again).max(1e-3);
+        all / packets
+    }
 }
 
 /// The paths that data may use, as long as there are several paths.
@@ -227,8 +236,8 @@ fn best(parts: &[Part], may: impl Fn(&Part) -> bool) -> Option<&Part> {
             0.0
         };
         let known = part.loss.after_loss.max(0.0);
-        let again = 1.0 - part.loss.arrival_after_loss.clamp(0.0, 1.0);
-        let together = (again * known + TOGETHER * ASSUMED_PACKETS) / (known + ASSUMED_PACKETS);
+        let again = known * part.in_one_run() + ASSUMED_PACKETS * TOGETHER;
+        let together = again / (known + ASSUMED_PACKETS);
         let lost = own * together.max(part.rate) + (1.0 - own) * part.rate;
         part.path.way().max(last) + lost * retry
     };
@@ -359,6 +368,29 @@ mod tests {
         lossy(&mut monitors, 0, 50);
         lossy(&mut monitors, 1, 2);
         assert_eq!(chosen([50, 50], &monitors), Some(PathId(0)));
+    }
+
+    #[test]
+    fn a_run_of_losses_is_over_for_most_of_what_left_before() {
+        let mut monitors = Monitors::default();
+        // Runs of two on average on the path of most packets; the other one is a third longer, and loses as many.
+        for id in [0, 1] {
+            let monitor = monitors.of(PathId(id));
+            for number in 0..2_000 {
+                monitor.on_sent(number);
+                if number % 100 < 2 {
+                    monitor.on_lost(number);
+                } else {
+                    monitor.on_acked(number);
+                }
+            }
+            monitor.review();
+        }
+        let two = paths(&[path(0, 150), path(1, 200)]);
+        let chosen = |counts| two.for_repair(&on(counts), &monitors, |_| true);
+        assert_eq!(chosen(&[20, 0]), Some(PathId(0)));
+        // Right behind one packet it goes on.
+        assert_eq!(chosen(&[1, 0]), Some(PathId(1)));
     }
 
     #[test]

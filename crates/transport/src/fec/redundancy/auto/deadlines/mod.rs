@@ -297,6 +297,12 @@ impl Deadlines {
         covers.sum::<f64>() as u16
     }
 
+    /// Repair symbols that left early for some of these source symbols.
+    fn early_within(&self, ids: &Range<u64>) -> u64 {
+        let within = self.early.iter().filter(|(end, _)| *end > ids.start);
+        within.map(|(_, count)| u64::from(*count)).sum()
+    }
+
     /// Whether repair symbols for this source symbol are to leave at the last moment.
     pub(super) fn plans(&self, id: u64) -> bool {
         self.pieces.iter().any(|piece| piece.ids.contains(&id))
@@ -331,7 +337,11 @@ impl Deadlines {
             if due.blind {
                 let end = if due.alone { due.ids.end } else { view.sources };
                 let ids = due.ids.start.max(open)..end;
-                repairs.count = repairs.count.saturating_sub(self.early_for(&ids));
+                // With more of them than packets, sending each packet twice would be cheaper.
+                let packets = ids.end.saturating_sub(ids.start);
+                let most = packets.saturating_sub(self.early_within(&ids));
+                let count = repairs.count.saturating_sub(self.early_for(&ids));
+                repairs.count = count.min(u16::try_from(most).unwrap_or(u16::MAX));
             }
             if repairs.count > 0 {
                 return repairs;
@@ -667,6 +677,30 @@ mod tests {
         blind.ask(Occasion::SlotFree, &packet(10, 2, 2, 910, 0.02));
         let repairs = blind.ask(Occasion::Timer, &packet(850, 2, 2, 910, 0.02));
         assert_eq!((repairs.count, repairs.window), (1, 2));
+    }
+
+    /// Over several paths some leave early, for some of what the others are for.
+    #[test]
+    fn no_more_leave_than_each_packet_twice() {
+        let several = |now, sources, deadline| RedundancyView {
+            paths: 2,
+            several: true,
+            ..packet(now, sources, sources as u16, deadline, 0.3)
+        };
+        let late = |early: u16| {
+            let mut deadlines = Deadlines::default();
+            for sources in 1..=6 {
+                let now = 10 * (sources / 3);
+                let view = several(now, sources, 110 + now);
+                deadlines.on_symbol(&view, true, Chain { p: 0.2, q: 0.4 });
+                if sources == 3 {
+                    deadlines.on_early(&view, early);
+                }
+            }
+            let view = several(60, 6, 130);
+            deadlines.ask(&view, auto("").odds(&view)).count
+        };
+        assert_eq!([0, 1, 4, 7].map(late), [6, 5, 2, 0]);
     }
 
     #[test]
