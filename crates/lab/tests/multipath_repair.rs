@@ -224,3 +224,29 @@ fn a_path_that_falls_silent_costs_no_more_than_the_other_takes() {
     let [_, lte, both] = tails_beside("lte", [true, false]);
     assert!(both < lte, "{lte} {both}");
 }
+
+/// Where nothing is lost nothing is protected: what stands still is copied as without codes.
+#[test]
+fn codes_that_protect_nothing_leave_copies_alone() {
+    let silences = r#"silences = { interval = "2 s", timing = "random", duration = { kind = "uniform", least = "20 ms", most = "200 ms" } }"#;
+    let records = records(&format!(
+        r#"
+name = "silent"
+title = "paths that fall silent, and lose nothing"
+network = {{ queue = "1 BDP", rate = "30 Mb/s", delay = "10 ms", {silences}, paths = [{{ name = "a" }}, {{ name = "b" }}] }}
+flow = [{{ name = "main", workload = {{ kind = "messages", trace = "starlink", api = "messages", duration = "60 s" }} }}]
+solution = [
+  {{ name = "plain", multipath = "auto", congestion = "bbr3-taut" }},
+  {{ name = "codes", multipath = "auto", congestion = "bbr3-taut", fec = "auto" }},
+]
+run = {{ seeds = 5, limit = "90 s" }}
+design = {{ kind = "grid" }}
+"#
+    ));
+    let [plain, codes] = [0, 1].map(|solution| {
+        let tails = all(&records[solution], "item_p99_ms");
+        tails.iter().sum::<f64>() / tails.len() as f64
+    });
+    println!("99th percentile {plain:.2} ms, {codes:.2} with codes");
+    assert!(codes <= 1.02 * plain, "{plain} {codes}");
+}

@@ -8,7 +8,10 @@
 use std::{
     io,
     net::{IpAddr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
+
+use tokio::time::{Instant, sleep_until};
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -19,6 +22,13 @@ mod netlink;
 use elsewhere as system;
 #[cfg(target_os = "linux")]
 use netlink as system;
+
+/// A look at everything is followed by the next one no sooner than this: routes may change by the thousand.
+const LEAST_PAUSE: Duration = Duration::from_millis(50);
+/// So many times as long as it took, so that no more than a fifth of the time goes into it.
+const PAUSE: u32 = 4;
+/// However long it took.
+const MOST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,6 +136,7 @@ pub(crate) fn is_here(all: &[Interface], ip: IpAddr) -> bool {
 pub struct InterfaceWatch {
     system: system::Watch,
     known: Vec<Interface>,
+    next_look: Instant,
 }
 
 impl InterfaceWatch {
@@ -139,6 +150,7 @@ impl InterfaceWatch {
         Ok(Self {
             system,
             known: list()?,
+            next_look: Instant::now(),
         })
     }
 
@@ -147,14 +159,18 @@ impl InterfaceWatch {
         &self.known
     }
 
-    /// Waits until something is different, and tells how everything is then. Cancel safe.
+    /// Waits until something is different, and tells how everything is then. Cancel safe. Looks 20 times a second at most.
     ///
     /// # Errors
     /// When the system stops telling.
     pub async fn changed(&mut self) -> io::Result<&[Interface]> {
         loop {
+            // What is told of meanwhile waits.
+            sleep_until(self.next_look).await;
             self.system.stir().await?;
+            let begun = Instant::now();
             let now = list()?;
+            self.next_look = Instant::now() + pause_after(begun.elapsed());
             if now != self.known {
                 self.known = now;
                 return Ok(&self.known);
@@ -163,9 +179,21 @@ impl InterfaceWatch {
     }
 }
 
+/// How long to rest after a look that took so long.
+fn pause_after(took: Duration) -> Duration {
+    took.saturating_mul(PAUSE).clamp(LEAST_PAUSE, MOST_PAUSE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longer_a_look_takes_the_longer_is_the_rest() {
+        let after = |took| pause_after(Duration::from_millis(took)).as_millis();
+        assert_eq!([1, 100, 10_000].map(after), [50, 400, 2_000]);
+        assert_eq!(pause_after(Duration::MAX), MOST_PAUSE);
+    }
 
     #[test]
     fn prefixes_match_by_their_bits() {

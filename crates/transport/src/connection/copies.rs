@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     endpoint::Transmit,
+    fec::FecSender,
     multipath::{
         PathStatus,
         sched::{Choice, PathView, Repeats},
@@ -189,9 +190,15 @@ impl Connection {
     /// that this takes, and the copy may have met a full queue, too. Codes take care of their own.
     pub(super) fn repeats_what_was_copied(&self) -> bool {
         self.paths.len() > 1
-            && self.fec.sender.is_none()
+            && !self.is_coded()
             && !self.streams.has_data()
             && !self.streams.is_held_back()
+    }
+
+    /// Whether something under way is protected.
+    fn is_coded(&self) -> bool {
+        let sender = self.fec.sender.as_deref();
+        sender.is_some_and(FecSender::is_open)
     }
 
     /// Nothing waits: hands what is under way on one path to another where the copy helps. The path for
@@ -320,7 +327,7 @@ impl Connection {
         let mut ready: SmallVec<[(PathView, bool); 4]> =
             views.iter().map(|view| (*view, false)).collect();
         // With codes the loss of an original calls for nothing, and its copy waits there.
-        let coded = self.fec.sender.is_some();
+        let coded = self.is_coded();
         for index in 0..self.paths.len() {
             let Some(path) = self.paths.at(index) else {
                 continue;
