@@ -8,7 +8,7 @@ use std::{
     fmt,
     net::SocketAddr,
     str::FromStr,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -16,7 +16,8 @@ use clap::Args;
 use serde::Serialize;
 use tautline::{
     Connection, Endpoint, Followed, LocalEnd, OpenPathError, PathCost, PathEvent, PathId,
-    PathStats, TransportConfig, interfaces,
+    PathStats, TransportConfig,
+    interfaces::{self, Interface},
 };
 use tokio::task::JoinSet;
 
@@ -173,9 +174,13 @@ impl PathOptions {
         if sources.auto {
             let connection = connection.clone();
             ledger.tasks.spawn(async move {
-                let followed = connection.follow_interfaces(|change| {
+                let bill = Mutex::new(bill);
+                let bill = || bill.lock().unwrap_or_else(PoisonError::into_inner);
+                let end = |name: &str| LocalEnd::interface(name.to_owned());
+                let cost = |it: &Interface| Some(bill().cost_of(&end(&it.name)));
+                let followed = connection.follow_interfaces(cost, |change| {
                     if let Followed::Opened { interface, path } = &change {
-                        bill.charge(&LocalEnd::interface(interface.clone()), path.id);
+                        bill().charge(&end(interface), path.id);
                     }
                     tell(change);
                 });
@@ -230,25 +235,39 @@ struct Bill {
 }
 
 impl Bill {
+    /// What a further path from there costs: of a cap what earlier ones have left.
+    fn cost_of(&self, end: &LocalEnd) -> PathCost {
+        let cost = self.sources.cost_of(end);
+        let (Some(cap), Ok(former)) = (cost.cap_bytes, self.former.lock()) else {
+            return cost;
+        };
+        let last = |id: PathId| {
+            let stats = self.connection.path_stats(id);
+            stats.or_else(|| former.get(&id).cloned())
+        };
+        let used: u64 = self
+            .before(end)
+            .filter_map(last)
+            .map(|it| carried(&it))
+            .sum();
+        cost.cap(cap.saturating_sub(used))
+    }
+
+    /// Earlier paths from there.
+    fn before(&self, end: &LocalEnd) -> impl Iterator<Item = PathId> {
+        let before = self.paths.iter().filter(move |(other, _)| other == end);
+        before.map(|(_, id)| *id)
+    }
+
     fn charge(&mut self, end: &LocalEnd, path: PathId) {
-        let mut cost = self.sources.cost_of(end);
-        if cost == PathCost::default() {
+        if self.sources.cost_of(end) == PathCost::default() {
             return;
         }
         // What came before has lost its address; it may be there still, as the last path was until now.
-        let before = self.paths.iter().filter(|(other, _)| other == end);
-        let before: Vec<PathId> = before.map(|(_, id)| *id).collect();
-        for id in &before {
-            let _ = self.connection.close_path(*id);
+        for id in self.before(end) {
+            let _ = self.connection.close_path(id);
         }
-        if let (Some(cap), Ok(former)) = (cost.cap_bytes, self.former.lock()) {
-            let last = |id: &PathId| {
-                let stats = self.connection.path_stats(*id);
-                stats.or_else(|| former.get(id).cloned())
-            };
-            let used: u64 = before.iter().filter_map(last).map(|it| carried(&it)).sum();
-            cost = cost.cap(cap.saturating_sub(used));
-        }
+        let cost = self.cost_of(end);
         self.paths.push((end.clone(), path));
         // Fails only for a path that is gone.
         let _ = self.connection.set_path_cost(path, cost);

@@ -10,7 +10,7 @@ use crate::stack::Stacks;
 
 /// The generation of figures: to be raised with every change of transport, simulator or laboratory
 /// that may change a figure of some cell, so that no campaign mixes two of them.
-pub const RESULTS: u32 = 62;
+pub const RESULTS: u32 = 63;
 
 /// The laboratory that made results: no clock, no host, no build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

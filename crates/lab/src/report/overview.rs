@@ -27,7 +27,7 @@ pub(super) fn sections(data: &Data<'_>) -> Vec<Section> {
     }
     if !data.plan.report.found.is_empty() {
         sections.push(Section {
-            heading: "What was found at full size".to_owned(),
+            heading: "What was found".to_owned(),
             blocks: vec![Block::List(data.plan.report.found.clone())],
         });
     }

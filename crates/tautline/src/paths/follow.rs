@@ -66,6 +66,13 @@ enum Use {
     Spent(Ground),
 }
 
+impl Use {
+    /// Whether nothing is tried.
+    fn is_settled(&self) -> bool {
+        matches!(self, Self::Path(..) | Self::Spent(_))
+    }
+}
+
 /// What a path over an interface needs: its address, and a route to the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ground {
@@ -157,11 +164,16 @@ impl Connection {
     /// its interface leads to and that answers. Runs until the connection ends: make it a task. It keeps
     /// the connection open as long as it runs.
     ///
-    /// `told` hears of every change.
+    /// `cost`: what a path over this interface costs from its first packet on; `None` leaves the interface alone. It is
+    /// asked each time before a path is opened. `told` hears of every change.
     ///
     /// # Errors
     /// Where the system does not tell of its interfaces; `Unsupported` on systems other than Linux.
-    pub async fn follow_interfaces(&self, mut told: impl FnMut(Followed) + Send) -> io::Result<()> {
+    pub async fn follow_interfaces(
+        &self,
+        mut cost: impl FnMut(&Interface) -> Option<PathCost> + Send,
+        mut told: impl FnMut(Followed) + Send,
+    ) -> io::Result<()> {
         let mut watch = InterfaceWatch::new()?;
         let mut events = self.path_events();
         let mut uses = Uses::new();
@@ -175,8 +187,12 @@ impl Connection {
             let leading = self.leading(&known);
             told_of.keep(&leading);
             self.review_held(&leading, &mut uses, &mut held, &mut told);
-            self.adjust(&leading, &mut uses, &mut held, &mut opening, &mut told);
+            self.drop_groundless(&leading, &mut uses, &mut held, &mut told);
+            self.open_missing(&leading, &mut uses, &mut opening, &mut cost);
             let waits = uses.values().any(|it| *it == Use::Failed);
+            if uses.values().all(Use::is_settled) {
+                retry = Retry::new();
+            }
             let due = retry.due(waits);
             match stir(&mut watch, &mut events, &mut opening, due).await {
                 Stir::Interfaces(now) => {
@@ -238,7 +254,10 @@ impl Connection {
     }
 
     fn has_path(&self, id: PathId) -> bool {
-        self.paths().iter().any(|path| path.id == id)
+        // One that has just ended is told of for a while.
+        self.paths()
+            .iter()
+            .any(|path| path.id == id && !path.abandoned)
     }
 
     /// The path of the handshake has an interface already.
@@ -316,13 +335,12 @@ impl Connection {
         }
     }
 
-    /// Closes paths that have lost their ground, begins those that are missing.
-    fn adjust(
+    /// Closes paths that have lost their ground.
+    fn drop_groundless(
         &self,
         leading: &[&Interface],
         uses: &mut Uses,
         held: &mut Option<Held>,
-        opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
         told: &mut impl FnMut(Followed),
     ) {
         uses.retain(|name, it| {
@@ -351,16 +369,29 @@ impl Connection {
                 }
             }
         });
+    }
+
+    /// Begins the paths that are missing.
+    fn open_missing(
+        &self,
+        leading: &[&Interface],
+        uses: &mut Uses,
+        opening: &mut JoinSet<(String, Result<OpenedPath, OpenPathError>)>,
+        cost: &mut impl FnMut(&Interface) -> Option<PathCost>,
+    ) {
         for interface in leading {
             if uses.contains_key(&interface.name) {
                 continue;
             }
+            let Some(cost) = cost(interface) else {
+                continue;
+            };
             let name = interface.name.clone();
             uses.insert(name.clone(), Use::Opening);
             let connection = self.clone();
             opening.spawn(async move {
                 let end = LocalEnd::interface(name.clone());
-                let opened = connection.open_path_from(end, PathCost::default());
+                let opened = connection.open_path_from(end, cost);
                 (name, opened.await)
             });
         }

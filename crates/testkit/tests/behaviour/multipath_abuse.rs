@@ -1038,3 +1038,37 @@ fn paths_are_blocked_only_where_the_peer_blocks_them() {
         assert_eq!(blocked, told, "{ours}");
     }
 }
+
+/// A path that never opened is given up: why is told again as it was told first.
+#[test]
+fn why_a_path_is_given_up_is_told_again_unchanged() {
+    let mut paths = Paths::client(19);
+    let to = FourTuple {
+        local: second_address(),
+        remote: server_address(),
+    };
+    let opened = paths
+        .arena
+        .on_victim(|victim, now| victim.open_path(now, to));
+    assert_eq!(opened, Ok(PathId(1)));
+    paths.run(SECOND);
+    paths.ack_all();
+    let before = paths.received.clone();
+    let code = reasons::PATH_UNSTABLE_OR_POOR;
+    let gone = paths
+        .arena
+        .on_victim(|victim, now| victim.abandon_path(now, PathId(1), code));
+    assert_eq!(gone, Ok(()));
+    paths.run(20 * MS);
+    let lost: Vec<u64> = paths.received.difference(&before).copied().collect();
+    for _ in 0..6 {
+        paths.arena.on_victim(|victim, _| victim.ping());
+        paths.run(20 * MS);
+    }
+    for number in lost {
+        paths.received.remove(&number);
+    }
+    paths.ack_all();
+    paths.run(SECOND);
+    assert_eq!(paths.abandoned, [(PathId(1), code); 2]);
+}

@@ -12,7 +12,7 @@ use tautline_transport::{
     config::TransportConfig,
     connection::{Connection, Event},
     error::ConnectionError,
-    multipath::{AbandonPathError, AckRouting, MultipathConfig, PathPin},
+    multipath::{AbandonPathError, AckRouting, MultipathConfig, OpenPathError, PathPin},
     path::PathEvent,
     stream::ReadOutcome,
     time::Instant,
@@ -904,4 +904,62 @@ fn every_open_path_is_kept_alive() {
         // Both ends ask, so that each packet of one spares the other's.
         assert!((20..70).contains(&packets), "{packets} packets in a minute");
     }
+}
+
+/// However long it was gone: nothing but a probe shows that a path is back, and the other one keeps the connection open.
+#[test]
+fn a_path_that_comes_back_is_used_again_soon() {
+    for (dead, busy) in [(60, false), (600, false), (600, true)] {
+        let mut trouble = Trouble::open(6, 2);
+        trouble.transfer(Side::Server, 3_000_000);
+        trouble.run(500 * MS);
+        trouble.set_link(1, false);
+        trouble.deliver(20 * SECOND);
+        let before = trouble.net.server_connection().stats().packets_sent;
+        for _ in 0..dead / 20 {
+            trouble.run(20 * SECOND);
+            trouble.transfer(Side::Server, 10_000);
+        }
+        let sent = trouble.net.server_connection().stats().packets_sent - before;
+        // A few of each transfer, and a probe every ten seconds.
+        assert!(sent < 3 * dead, "{sent} packets in {dead} s");
+        assert!(trouble.ended().is_none());
+        trouble.set_link(1, true);
+        let start = trouble.net.now();
+        for side in [Side::Client, Side::Server] {
+            while !trouble.works(side, PathId(1)) {
+                if busy {
+                    trouble.transfer(side, 300_000);
+                }
+                trouble.run(SECOND);
+                let took = trouble.net.now().saturating_since(start);
+                assert!(
+                    took < 13 * SECOND,
+                    "{side:?} dead for {dead} s, busy {busy}"
+                );
+            }
+        }
+    }
+}
+
+/// Whether the peer speaks RFC 10069 is said when that is known, and not before.
+#[test]
+fn a_path_that_is_asked_for_too_early_is_no_fault_of_the_peer() {
+    let mut setup = Setup::new(3, wire(20, 10))
+        .null_tls()
+        .quiet()
+        .both(|config| {
+            config.multipath = Some(MultipathConfig::default());
+        });
+    setup.client_addresses = vec![client_address(), local(1, 50_000)];
+    setup.parallel = vec![wire(20, 10)];
+    let mut net = setup.manual();
+    assert!(net.run_while(SECOND, |net| net.client_host().app().handle.is_none()));
+    net.run_for(5 * MS);
+    let open = |net: &mut Net<Manual, Manual>| {
+        net.on_client(|client, now| client.open_path(now, to(1, 50_000)))
+    };
+    assert_eq!(open(&mut net), Err(OpenPathError::TooEarly));
+    net.run_for(60 * MS);
+    assert_eq!(open(&mut net), Ok(PathId(1)));
 }

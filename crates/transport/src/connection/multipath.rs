@@ -173,7 +173,11 @@ impl Connection {
             return Err(OpenPathError::NotConfigured);
         }
         if self.multipath.is_none() {
-            return Err(OpenPathError::NotSupported);
+            return Err(if self.handshake.peer_params_seen {
+                OpenPathError::NotSupported
+            } else {
+                OpenPathError::TooEarly
+            });
         }
         if !self.config.migration || !self.peer_lets_us_move(to.remote) {
             return Err(OpenPathError::MigrationDisabled);
@@ -413,7 +417,10 @@ impl Connection {
     pub(super) fn on_abandons_heard(&mut self) {
         while let Some(id) = self.scratch.ends_heard.pop() {
             let multipath = self.multipath.as_mut();
-            let max = multipath.and_then(|multipath| multipath.ids.on_abandon_heard(id));
+            let max = multipath.and_then(|multipath| {
+                multipath.notices.on_abandon_heard(id);
+                multipath.ids.on_abandon_heard(id)
+            });
             self.announce_max_path_id(max);
         }
     }
@@ -740,13 +747,7 @@ impl Connection {
                 let max = multipath.ids.local_max();
                 multipath.notices.max_path_id(max);
             }
-            Token::PathAbandon { path: id } => {
-                let code = match self.paths.get(id).map(|path| path.phase) {
-                    Some(PathPhase::Abandoned { code, .. }) => code,
-                    _ => abandon::NO_ERROR,
-                };
-                multipath.notices.abandon(id, code);
-            }
+            Token::PathAbandon { path } => multipath.notices.abandon_again(path),
             Token::PathStatus { path: id, sequence } => {
                 if let Some(path) = self.paths.get_mut(id) {
                     path.status.on_lost(sequence);

@@ -418,6 +418,7 @@ impl Connection {
             ecn: received.ecn,
         });
         self.note_authentic(now, &protected);
+        self.probe_if_silent(now, path);
         let spin = packet.first().is_some_and(|first| first & 0x20 != 0);
         packet.advance(header_len);
         packet.truncate(payload_len);

@@ -13,6 +13,9 @@ use crate::{
     units::PathId,
 };
 
+/// A silent path on which the peer is heard is probed this often at most.
+const PROBE_AGAIN: Duration = Duration::from_secs(1);
+
 impl Connection {
     /// When [`Connection::handle_timeout`] must be called next, if nothing else happens.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
@@ -66,6 +69,7 @@ impl Connection {
             together: known.map_or(usize::MAX, |path| path.ack_frequency.together()),
             has_handshake_keys: self.keys.handshake.is_some(),
             may_leave: self.has_choice_of_paths() && self.another_works(id),
+            beside: self.has_choice_of_paths() && self.is_beside(id),
         }
     }
 
@@ -80,6 +84,28 @@ impl Connection {
             let wanted = path.status.effective() == PathStatus::Available;
             path.is_at_work() && wanted && class(path) <= class(this)
         })
+    }
+
+    /// Whether any path but this one works.
+    fn is_beside(&self, id: PathId) -> bool {
+        let mut others = self.paths.iter().filter(|path| path.id != id);
+        others.any(Path::is_at_work)
+    }
+
+    /// The peer was heard on a path that is silent: the peer probes it, or has found out that it works. Whether our way
+    /// there does is asked at once, not when the next probe is due, if none has just left.
+    pub(super) fn probe_if_silent(&mut self, now: Instant, id: PathId) {
+        if !self.has_choice_of_paths() {
+            return;
+        }
+        if let Some(path) = self.paths.get_mut(id).filter(|path| {
+            let last = path.space.last_eliciting_sent;
+            let rests = last.is_none_or(|last| now >= last + PROBE_AGAIN);
+            path.is_usable() && path.is_silent() && !path.is_spent() && rests
+        }) {
+            path.pending.probes = path.pending.probes.max(1);
+            path.pending.immediate_ack = true;
+        }
     }
 
     pub(crate) fn loss_timer(&mut self, id: PathId) -> Option<Instant> {

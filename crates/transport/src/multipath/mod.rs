@@ -61,6 +61,11 @@ pub enum OpenPathError {
     /// The peer does not speak RFC 10069, or has no connection IDs.
     #[error("the peer does not support multipath")]
     NotSupported,
+    /// Whether the peer speaks RFC 10069 is not known yet.
+    #[error(
+        "the peer has not told its transport parameters yet: ask again when the handshake is complete"
+    )]
+    TooEarly,
     /// No further path now: one must be closed first, and the other end have heard of it.
     #[error(
         "{}",

@@ -20,6 +20,8 @@ pub(crate) struct PathNotices {
     cids_blocked: BTreeMap<PathId, u64>,
     /// Paths to abandon, and why.
     abandon: BTreeMap<PathId, u64>,
+    /// What the peer is told of why, until it has heard of it: a frame that is repeated says the same.
+    why: BTreeMap<PathId, u64>,
     /// Paths that open just now: their status and its sequence number.
     opening: BTreeMap<PathId, (u64, PathStatus)>,
 }
@@ -46,7 +48,20 @@ impl PathNotices {
     }
 
     pub(crate) fn abandon(&mut self, path: PathId, code: u64) {
+        let code = *self.why.entry(path).or_insert(code);
         self.abandon.insert(path, code);
+    }
+
+    /// The peer may not have heard of it.
+    pub(crate) fn abandon_again(&mut self, path: PathId) {
+        if let Some(code) = self.why.get(&path) {
+            self.abandon.insert(path, *code);
+        }
+    }
+
+    /// The peer has heard of it.
+    pub(crate) fn on_abandon_heard(&mut self, path: PathId) {
+        self.why.remove(&path);
     }
 
     /// Tells on another path, at the moment in which `path` opens, that it does.

@@ -64,6 +64,10 @@ impl PathWishes {
     /// Nobody wants it any more; whether it waited.
     pub(crate) fn remove(&mut self, id: PathId) -> bool {
         let at = self.waiting.iter().position(|(wish, _)| *wish == id);
+        if at == Some(0) {
+            // The next one waits from now on.
+            self.gives_up_at = None;
+        }
         at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 
@@ -104,6 +108,11 @@ mod tests {
         assert!(wishes.remove(PathId(1)) && !wishes.remove(PathId(1)));
         assert!(!wishes.gives_up(start + PATIENCE));
         assert_eq!(wishes.timer(), Some(start + 2 * PATIENCE));
+        // One that nobody wants any more leaves its time to none.
+        wishes.push(PathId(3), over(3));
+        assert!(wishes.remove(PathId(2)) && wishes.timer().is_none());
+        assert!(!wishes.gives_up(start + 3 * PATIENCE));
+        assert_eq!(wishes.timer(), Some(start + 4 * PATIENCE));
         wishes.pop();
         assert_eq!((wishes.first(), wishes.timer()), (None, None));
     }

@@ -188,6 +188,8 @@ pub struct TimerContext {
     pub together: usize,
     /// Whether another path works: then what is overdue here is better sent there.
     pub may_leave: bool,
+    /// Whether any other path works, whatever it costs: the connection lives on without this one.
+    pub beside: bool,
 }
 
 /// What a timeout calls for.

@@ -14,8 +14,11 @@ use crate::{
 const PROBES: u8 = 2;
 /// An acknowledgement is overdue after a round trip and so much of another. RFC 9002 s6.1.2.
 const OVERDUE: u32 = 8;
-/// Doubling stops here; a connection times out long before.
+/// Doubling stops here; a connection that has nothing else times out long before.
 const MAX_BACKOFF_SHIFT: u32 = 20;
+/// A path beside others that work is probed after this at the latest, however long it has been silent: these keep the
+/// connection open, and nothing but a probe shows that it is back.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// When the acknowledgement of a packet is overdue, so that the packet is probably lost, though nothing that left later
 /// shows it: after what RFC 9002 s6.1.2 would wait for, or what round trips differ by beyond the queue that was in
@@ -244,7 +247,11 @@ impl Recovery {
                     SpaceKind::Data => context.max_ack_delay,
                     _ => Duration::ZERO,
                 };
-                let timeout = (base + max_ack_delay).saturating_mul(backoff);
+                let usual = base + max_ack_delay;
+                let mut timeout = usual.saturating_mul(backoff);
+                if kind == SpaceKind::Data && context.beside {
+                    timeout = timeout.min(PROBE_INTERVAL.max(usual));
+                }
                 let newest = space.last_eliciting_sent?;
                 let overdue = kind == SpaceKind::Data && context.may_leave && self.pto_count == 0;
                 let oldest = if overdue {
