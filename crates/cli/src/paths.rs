@@ -30,6 +30,8 @@ use crate::{
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// At most.
 const LAST_RETRY: Duration = Duration::from_secs(30);
+/// Of a cap so many bytes are left where a path is opened anew: to prove one takes some of them.
+const LEAST_LEFT: u64 = 16 * 1024;
 
 /// Where a client's paths begin.
 #[derive(Clone, Debug, Args)]
@@ -177,7 +179,7 @@ impl PathOptions {
                 let bill = Mutex::new(bill);
                 let bill = || bill.lock().unwrap_or_else(PoisonError::into_inner);
                 let end = |name: &str| LocalEnd::interface(name.to_owned());
-                let cost = |it: &Interface| Some(bill().cost_of(&end(&it.name)));
+                let cost = |it: &Interface| bill().allows(&end(&it.name));
                 let followed = connection.follow_interfaces(cost, |change| {
                     if let Followed::Opened { interface, path } = &change {
                         bill().charge(&end(interface), path.id);
@@ -251,6 +253,14 @@ impl Bill {
             .map(|it| carried(&it))
             .sum();
         cost.cap(cap.saturating_sub(used))
+    }
+
+    /// The same; none where what is left of a cap is hardly enough to open a path.
+    fn allows(&self, end: &LocalEnd) -> Option<PathCost> {
+        let cost = self.cost_of(end);
+        let used_up = cost.cap_bytes.is_some_and(|cap| cap < LEAST_LEFT);
+        let again = self.before(end).next().is_some();
+        (!used_up || !again).then_some(cost)
     }
 
     /// Earlier paths from there.

@@ -163,6 +163,9 @@ impl InterfaceWatch {
     ///
     /// # Errors
     /// When the system stops telling.
+    ///
+    /// # Panics
+    /// In a tokio runtime without timers.
     pub async fn changed(&mut self) -> io::Result<&[Interface]> {
         loop {
             // What is told of meanwhile waits.

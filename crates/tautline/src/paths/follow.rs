@@ -128,6 +128,8 @@ impl ToldOf {
 struct Retry {
     after: Duration,
     at: Option<Instant>,
+    /// Since when nothing has failed.
+    settled: Option<Instant>,
 }
 
 impl Retry {
@@ -135,6 +137,20 @@ impl Retry {
         Self {
             after: FIRST_RETRY,
             at: None,
+            settled: None,
+        }
+    }
+
+    /// Whether every interface has its path. What stands for as long as the longest wait has not failed again and again.
+    fn on_look(&mut self, now: Instant, settled: bool) {
+        if settled {
+            self.settled.get_or_insert(now);
+        } else if self
+            .settled
+            .take()
+            .is_some_and(|since| now >= since + LAST_RETRY)
+        {
+            *self = Self::new();
         }
     }
 
@@ -190,9 +206,7 @@ impl Connection {
             self.drop_groundless(&leading, &mut uses, &mut held, &mut told);
             self.open_missing(&leading, &mut uses, &mut opening, &mut cost);
             let waits = uses.values().any(|it| *it == Use::Failed);
-            if uses.values().all(Use::is_settled) {
-                retry = Retry::new();
-            }
+            retry.on_look(Instant::now(), uses.values().all(Use::is_settled));
             let due = retry.due(waits);
             match stir(&mut watch, &mut events, &mut opening, due).await {
                 Stir::Interfaces(now) => {
@@ -204,9 +218,10 @@ impl Connection {
                     retry.at = None;
                     uses.retain(|_, it| *it != Use::Failed);
                 }
-                // It may have ended since: that event came first.
+                // It may have ended since: that event came first. What it carried counts.
                 Stir::Opened(interface, Ok(path)) if !self.has_path(path.id) => {
-                    uses.insert(interface, Use::Failed);
+                    uses.insert(interface.clone(), Use::Failed);
+                    told(Followed::Opened { interface, path });
                 }
                 Stir::Opened(interface, Ok(path)) => {
                     let over = known.iter().find(|it| it.name == interface);
@@ -262,7 +277,8 @@ impl Connection {
 
     /// The path of the handshake has an interface already.
     fn note_first_path(&self, known: &[Interface], uses: &mut Uses) {
-        let Some(first) = self.paths().into_iter().next() else {
+        let mut paths = self.paths().into_iter();
+        let Some(first) = paths.find(|path| !path.abandoned) else {
             return;
         };
         let remote = first.four_tuple.remote;
@@ -494,6 +510,20 @@ mod tests {
         assert!(firm("2001:db8::2", "2001:db9::1"));
         assert!(!firm("10.0.0.2", "192.0.2.1"));
         assert!(!firm("10.0.0.3", "10.1.0.1"));
+    }
+
+    #[test]
+    fn what_has_failed_counts_until_all_has_stood_for_long() {
+        let mut retry = Retry::new();
+        retry.after = LAST_RETRY;
+        let mut now = Instant::now();
+        for (stands, after) in [(1, LAST_RETRY), (29, LAST_RETRY), (30, FIRST_RETRY)] {
+            retry.on_look(now, true);
+            now += Duration::from_secs(stands);
+            retry.on_look(now, true);
+            retry.on_look(now, false);
+            assert_eq!(retry.after, after, "{stands}");
+        }
     }
 
     #[test]

@@ -457,9 +457,9 @@ impl Connection {
         let first = !path.is_abandoned();
         if by_peer {
             let until = Some(now + retention);
-            path.phase = PathPhase::Abandoned { code, until };
+            path.phase = PathPhase::Abandoned { until };
         } else if first {
-            path.phase = PathPhase::Abandoned { code, until: None };
+            path.phase = PathPhase::Abandoned { until: None };
         }
         if !first {
             return;
@@ -477,7 +477,7 @@ impl Connection {
     /// Forgets an abandoned path whose time has come. True if it is gone.
     pub(super) fn forget_path_if_due(&mut self, now: Instant, id: PathId) -> bool {
         let due = self.paths.get(id).is_some_and(|path| {
-            matches!(path.phase, PathPhase::Abandoned { until: Some(until), .. } if now >= until)
+            matches!(path.phase, PathPhase::Abandoned { until: Some(until) } if now >= until)
         });
         if !due {
             return false;
@@ -581,7 +581,7 @@ impl Connection {
             }
             return Ok(());
         };
-        let known = matches!(path.phase, PathPhase::Abandoned { until: Some(_), .. });
+        let known = matches!(path.phase, PathPhase::Abandoned { until: Some(_) });
         if known {
             return Ok(());
         }

@@ -418,7 +418,6 @@ impl Connection {
             ecn: received.ecn,
         });
         self.note_authentic(now, &protected);
-        self.probe_if_silent(now, path);
         let spin = packet.first().is_some_and(|first| first & 0x20 != 0);
         packet.advance(header_len);
         packet.truncate(payload_len);
@@ -431,6 +430,10 @@ impl Connection {
         }
         // The packet that ended the connection is not acknowledged, and moves nothing.
         if !self.is_closed() {
+            // What it acknowledged may have ended the silence.
+            if self.life.confirmed && protected.level == Level::OneRtt {
+                self.probe_if_silent(now, path);
+            }
             if self.fec.holds() {
                 self.record_or_hold(received, kind, summary, spin);
             } else {

@@ -13,6 +13,10 @@ use crate::{
     units::PathId,
 };
 
+/// How often a silent path is probed at least beside others that work.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+/// One that costs more than these.
+const DEAR_PROBE_INTERVAL: Duration = Duration::from_secs(60);
 /// A silent path on which the peer is heard is probed this often at most.
 const PROBE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -51,9 +55,11 @@ impl Connection {
 
     fn timer_context(&self, id: PathId) -> TimerContext {
         let path = self.paths.get(id);
-        // A path at its cap cannot probe either.
+        // A path at its cap cannot probe either, nor one that waits for a connection ID.
         let blocked = path.is_some_and(|path| {
-            path.network.amplification.budget() < crate::path::MIN_DATAGRAM || path.is_spent()
+            path.network.amplification.budget() < crate::path::MIN_DATAGRAM
+                || path.is_spent()
+                || path.unnamed_until.is_some()
         });
         let announced = self.peer_max_ack_delay();
         let delay = |path: &Path| path.ack_frequency.max_ack_delay(announced);
@@ -69,7 +75,7 @@ impl Connection {
             together: known.map_or(usize::MAX, |path| path.ack_frequency.together()),
             has_handshake_keys: self.keys.handshake.is_some(),
             may_leave: self.has_choice_of_paths() && self.another_works(id),
-            beside: self.has_choice_of_paths() && self.is_beside(id),
+            probe_every: self.probe_interval(id),
         }
     }
 
@@ -86,10 +92,17 @@ impl Connection {
         })
     }
 
-    /// Whether any path but this one works.
-    fn is_beside(&self, id: PathId) -> bool {
-        let mut others = self.paths.iter().filter(|path| path.id != id);
-        others.any(Path::is_at_work)
+    /// How often this path is probed at least while others work: see [`TimerContext::probe_every`].
+    fn probe_interval(&self, id: PathId) -> Option<Duration> {
+        let class = |path: &Path| path.cost.cost.class;
+        let this = class(self.paths.get(id).filter(|_| self.has_choice_of_paths())?);
+        let others = self.paths.iter().filter(|path| path.id != id);
+        let cheapest = others.filter(|path| path.is_at_work()).map(class).min()?;
+        Some(if this > cheapest {
+            DEAR_PROBE_INTERVAL
+        } else {
+            PROBE_INTERVAL
+        })
     }
 
     /// The peer was heard on a path that is silent: the peer probes it, or has found out that it works. Whether our way
@@ -103,6 +116,8 @@ impl Connection {
             let rests = last.is_none_or(|last| now >= last + PROBE_AGAIN);
             path.is_usable() && path.is_silent() && !path.is_spent() && rests
         }) {
+            let last = path.space.last_eliciting_sent;
+            path.recovery.on_early_probe(now, last);
             path.pending.probes = path.pending.probes.max(1);
             path.pending.immediate_ack = true;
         }

@@ -78,9 +78,9 @@ impl Part {
     /// The chance that a repair symbol right behind the source symbols is lost in the run that took one of them, whichever
     /// that is: runs go on with packets, and most of these left some packets ago.
     fn in_one_run(&self) -> f64 {
-        let again = 1.0 - self.loss.arrival_after_loss.clamp(0.0, 1.0);
-        let packets = self.sources.max(1.0);
-        let all = again * (1.0 - again.powf(packets)) / (1.0 - again).max(1e-3);
+        let ends = self.loss.arrival_after_loss.clamp(1e-3, 1.0);
+        let (again, packets) = (1.0 - ends, self.sources.max(1.0));
+        let all = again * (1.0 - again.powf(packets)) / ends;
         all / packets
     }
 }

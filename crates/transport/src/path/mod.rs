@@ -138,8 +138,8 @@ pub(crate) enum PathPhase {
     /// It may carry data.
     Open,
     /// Nothing is sent on it any more; what still arrives is acknowledged on other paths. `until` is
-    /// known once the peer has abandoned it, too. `code` is what we told it.
-    Abandoned { code: u64, until: Option<Instant> },
+    /// known once the peer has abandoned it, too.
+    Abandoned { until: Option<Instant> },
 }
 
 /// Small things that wait for the next packet on a path.
@@ -382,7 +382,7 @@ impl Path {
     /// When anything about validation or MTU discovery needs attention.
     pub(crate) fn timer(&self) -> Option<Instant> {
         match self.phase {
-            PathPhase::Abandoned { until, .. } => until,
+            PathPhase::Abandoned { until } => until,
             _ => crate::time::earliest(self.validation_timer(), self.mtu_timer()),
         }
     }

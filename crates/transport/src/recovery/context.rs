@@ -188,8 +188,9 @@ pub struct TimerContext {
     pub together: usize,
     /// Whether another path works: then what is overdue here is better sent there.
     pub may_leave: bool,
-    /// Whether any other path works, whatever it costs: the connection lives on without this one.
-    pub beside: bool,
+    /// How often a path that is silent is probed at least, if others work: these keep the connection open, and nothing but a
+    /// probe shows that it is back. A timeout that only doubles (RFC 9002 s6.2.1) suits connections that end soon.
+    pub probe_every: Option<Duration>,
 }
 
 /// What a timeout calls for.

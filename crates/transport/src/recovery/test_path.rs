@@ -235,7 +235,7 @@ impl TestPath {
                 min_ack_delay: MIN_ACK_DELAY,
                 together: usize::MAX,
                 may_leave: false,
-                beside: false,
+                probe_every: None,
             },
         }
     }

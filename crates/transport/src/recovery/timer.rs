@@ -16,9 +16,6 @@ const PROBES: u8 = 2;
 const OVERDUE: u32 = 8;
 /// Doubling stops here; a connection that has nothing else times out long before.
 const MAX_BACKOFF_SHIFT: u32 = 20;
-/// A path beside others that work is probed after this at the latest, however long it has been silent: these keep the
-/// connection open, and nothing but a probe shows that it is back.
-const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// When the acknowledgement of a packet is overdue, so that the packet is probably lost, though nothing that left later
 /// shows it: after what RFC 9002 s6.1.2 would wait for, or what round trips differ by beyond the queue that was in
@@ -221,6 +218,13 @@ impl Recovery {
         picked
     }
 
+    /// A silent path is asked again before its probe timeout: the last probe counts as one, if it has had its time.
+    pub(crate) fn on_early_probe(&mut self, now: Instant, last_probe: Option<Instant>) {
+        if last_probe.is_some_and(|last| now >= last + self.pto_base()) {
+            self.pto_count = self.pto_count.saturating_add(1);
+        }
+    }
+
     /// The probe timeout and its space. RFC 9002 A.8 GetPtoTimeAndSpace.
     ///
     /// Where data may leave for another path, the packet that waits longest counts, not the newest: each
@@ -249,8 +253,8 @@ impl Recovery {
                 };
                 let usual = base + max_ack_delay;
                 let mut timeout = usual.saturating_mul(backoff);
-                if kind == SpaceKind::Data && context.beside {
-                    timeout = timeout.min(PROBE_INTERVAL.max(usual));
+                if let Some(every) = context.probe_every.filter(|_| kind == SpaceKind::Data) {
+                    timeout = timeout.min(every.max(usual));
                 }
                 let newest = space.last_eliciting_sent?;
                 let overdue = kind == SpaceKind::Data && context.may_leave && self.pto_count == 0;
