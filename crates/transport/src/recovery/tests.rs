@@ -663,6 +663,28 @@ fn a_silent_path_is_asked_until_it_answers() {
     assert_eq!((path.recovery.pto_count(), path.timer()), (0, None));
 }
 
+/// Beside others that work; whether or not the probes can leave.
+#[test]
+fn a_silent_path_beside_others_is_asked_every_ten_seconds() {
+    let every = Duration::from_secs(10);
+    for leaves in [true, false] {
+        let mut path = TestPath::new();
+        path.timers.probe_every = Some(every);
+        path.send(at(0));
+        let mut now = at(0);
+        for asked in 0..40 {
+            let next = path.timer().expect("something is in flight");
+            assert!(next > now && next <= now + every, "{asked}, {leaves}");
+            assert!(asked < 10 || next == now + every, "{asked}, {leaves}");
+            now = next;
+            assert!(matches!(path.timeout(now), TimerAction::Probe { .. }));
+            if leaves {
+                path.send(now);
+            }
+        }
+    }
+}
+
 #[test]
 fn backoff_does_not_overflow() {
     let mut path = TestPath::new();

@@ -252,10 +252,9 @@ impl Recovery {
                     _ => Duration::ZERO,
                 };
                 let usual = base + max_ack_delay;
-                let mut timeout = usual.saturating_mul(backoff);
-                if let Some(every) = context.probe_every.filter(|_| kind == SpaceKind::Data) {
-                    timeout = timeout.min(every.max(usual));
-                }
+                let doubled = usual.saturating_mul(backoff);
+                let every = context.probe_every.filter(|_| kind == SpaceKind::Data);
+                let timeout = every.map_or(doubled, |every| doubled.min(every.max(usual)));
                 let newest = space.last_eliciting_sent?;
                 let overdue = kind == SpaceKind::Data && context.may_leave && self.pto_count == 0;
                 let oldest = if overdue {
@@ -264,7 +263,14 @@ impl Recovery {
                     None
                 };
                 let since = oldest.map_or(newest, |oldest| newest.min(oldest.max(self.acked_at)));
-                let at = since + timeout;
+                let mut at = since + timeout;
+                // A probe that could not leave is not due again at once: what no longer doubles would never pass `now`.
+                if let Some(fired) = self
+                    .last_pto
+                    .filter(|_| self.pto_count > 0 && every.is_some())
+                {
+                    at = at.max(fired + timeout);
+                }
                 // Who is to tell at once holds nothing back; then that covers queues no longer. Probes are as far apart
                 // as ever: paths that stand still would be probed more often.
                 let due_at_once = kind == SpaceKind::Data
