@@ -779,8 +779,8 @@ fn a_flood_of_challenges_over_several_paths_is_bounded() {
     paths.assert_alive();
 }
 
-#[test]
-fn a_server_that_abandons_what_the_client_waits_for_is_heard() {
+/// A client whose path 1 waits for the server's connection IDs.
+fn client_that_opens_a_path() -> Paths {
     let mut paths = Paths::client(19);
     let to = FourTuple {
         local: second_address(),
@@ -790,6 +790,12 @@ fn a_server_that_abandons_what_the_client_waits_for_is_heard() {
         .arena
         .on_victim(|victim, now| victim.open_path(now, to));
     assert_eq!(opened, Ok(PathId(1)), "waits for connection IDs");
+    paths
+}
+
+#[test]
+fn a_server_that_abandons_what_the_client_waits_for_is_heard() {
+    let mut paths = client_that_opens_a_path();
     paths.run(50 * MS);
     paths.send(0, &encode(&[abandon(1)]));
     paths.run(50 * MS);
@@ -1042,15 +1048,7 @@ fn paths_are_blocked_only_where_the_peer_blocks_them() {
 /// A path that never opened is given up: why is told again as it was told first.
 #[test]
 fn why_a_path_is_given_up_is_told_again_unchanged() {
-    let mut paths = Paths::client(19);
-    let to = FourTuple {
-        local: second_address(),
-        remote: server_address(),
-    };
-    let opened = paths
-        .arena
-        .on_victim(|victim, now| victim.open_path(now, to));
-    assert_eq!(opened, Ok(PathId(1)));
+    let mut paths = client_that_opens_a_path();
     paths.run(SECOND);
     paths.ack_all();
     let before = paths.received.clone();

@@ -111,12 +111,12 @@ impl Connection {
         if !self.has_choice_of_paths() {
             return;
         }
-        if let Some(path) = self.paths.get_mut(id).filter(|path| {
-            let last = path.space.last_eliciting_sent;
-            let rests = last.is_none_or(|last| now >= last + PROBE_AGAIN);
-            path.is_usable() && path.is_silent() && !path.is_spent() && rests
-        }) {
-            let last = path.space.last_eliciting_sent;
+        let Some(path) = self.paths.get_mut(id) else {
+            return;
+        };
+        let last = path.space.last_eliciting_sent;
+        let rests = last.is_none_or(|last| now >= last + PROBE_AGAIN);
+        if path.is_usable() && path.is_silent() && !path.is_spent() && rests {
             path.recovery.on_early_probe(now, last);
             path.pending.probes = path.pending.probes.max(1);
             path.pending.immediate_ack = true;

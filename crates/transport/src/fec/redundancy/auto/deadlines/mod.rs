@@ -1,13 +1,15 @@
 //! Messages with deadlines: when the last moment is, and what is uncertain then.
 //!
 //! Owns: [`Deadlines`], which remembers what left for which deadline, and when that calls for repair symbols.
-//! Does not own: how many (`counts.rs`), what a message is worth (`price.rs`), what is weighed without deadlines (`../mod.rs`).
+//! Does not own: how many (`counts.rs`), how many of those left before (`early.rs`), what a message is worth (`price.rs`), what is weighed without deadlines (`../mod.rs`).
 
 mod counts;
+mod early;
 mod price;
 
 use std::{collections::VecDeque, ops::Range, time::Duration};
 
+use early::Early;
 use price::Price;
 
 use super::{
@@ -122,8 +124,8 @@ pub(super) struct Deadlines {
     usual: Duration,
     /// Packets with data of the latest deadlines.
     sizes: VecDeque<(Instant, u64)>,
-    /// Repair symbols that left before the last moment: over source symbols below this, and how many.
-    early: VecDeque<(u64, u16)>,
+    /// Repair symbols that left before the last moment.
+    early: Early,
     /// What a message in time is worth.
     price: Price,
 }
@@ -278,32 +280,9 @@ impl Deadlines {
 
     /// So many repair symbols leave before they are due, over all that left.
     pub(super) fn on_early(&mut self, view: &RedundancyView, count: u16) {
-        if count == 0 || self.pieces.is_empty() {
-            return;
+        if count > 0 && !self.pieces.is_empty() {
+            self.early.note(view.sources, count);
         }
-        if self.early.len() >= PIECES {
-            self.early.pop_front();
-        }
-        self.early.push_back((view.sources, count));
-    }
-
-    /// Repair symbols that left early for such source symbols: each counts as far as it covers them.
-    fn early_for(&self, ids: &Range<u64>) -> u16 {
-        let all = ids.end.saturating_sub(ids.start).max(1) as f64;
-        let covers = self.early.iter().map(|(end, count)| {
-            let covered = (*end).min(ids.end).saturating_sub(ids.start) as f64;
-            f64::from(*count) * covered / all
-        });
-        covers.sum::<f64>() as u16
-    }
-
-    /// Repair symbols that left early for some of these source symbols.
-    fn early_within(&self, ids: &Range<u64>) -> u64 {
-        let within = self.early.iter().map(|(end, count)| {
-            let covered = (*end).min(ids.end).saturating_sub(ids.start);
-            covered.min((*count).into())
-        });
-        within.sum()
     }
 
     /// Whether repair symbols for this source symbol are to leave at the last moment.
@@ -332,7 +311,7 @@ impl Deadlines {
         {
             self.pieces.pop_front();
         }
-        self.early.retain(|(end, _)| *end > open);
+        self.early.forget(open);
         while let Some(due) = self.take(view) {
             let price = self.price.of(view, odds.chain);
             let (mut repairs, late) = counts::called_for(view, &due, open, odds, price);
@@ -340,11 +319,7 @@ impl Deadlines {
             if due.blind {
                 let end = if due.alone { due.ids.end } else { view.sources };
                 let ids = due.ids.start.max(open)..end;
-                // With more of them than packets, sending each packet twice would be cheaper.
-                let packets = ids.end.saturating_sub(ids.start);
-                let most = packets.saturating_sub(self.early_within(&ids));
-                let count = repairs.count.saturating_sub(self.early_for(&ids));
-                repairs.count = count.min(u16::try_from(most).unwrap_or(u16::MAX));
+                repairs.count = self.early.left_of(repairs.count, &ids);
             }
             if repairs.count > 0 {
                 return repairs;
